@@ -4,6 +4,7 @@ clients/conformance/README.md."""
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import inspect
 import json
 import pathlib
@@ -173,11 +174,56 @@ class Handler:
             return False, ctx.step(value[0], self.fail, value[1])
         elif name == "note":
             run["notes"].append({value: self.noted(ctx, value)})
+        elif name == "results":
+            return False, self.results(ctx, run, value, is_async)
+        elif name == "throw_chain":
+            self.chain(value)
+        elif name == "leave":
+            self.left.append(ctx)
+        elif name == "late":
+            return False, self.late(run, value, is_async)
         elif name == "enqueue":
             self.driver.ms.enqueue(new_job(value))
         else:
             raise RuntimeError(f"no such action: {name}")
         return False, None
+
+    def results(self, ctx: Any, run: dict[str, Any], name: str, is_async: bool) -> Any:
+        if not is_async:
+            run["notes"].append({"results": list(ctx.results(ctx.args[name]))})
+            return None
+
+        async def read() -> None:
+            run["notes"].append({"results": [one async for one in ctx.results(ctx.args[name])]})
+
+        return read()
+
+    def chain(self, texts: list[str]) -> None:
+        first, *causes = texts
+        if not causes:
+            raise RuntimeError(first)
+        try:
+            self.chain(causes)
+        except RuntimeError as error:
+            raise RuntimeError(first) from error
+
+    left: list[Any] = []
+
+    def late(self, run: dict[str, Any], value: Any, is_async: bool) -> Any:
+        """Calls the context of an attempt that has ended."""
+
+        async def call() -> None:
+            try:
+                waiting = self.left.pop().progress(value)
+                if inspect.isawaitable(waiting):
+                    await waiting
+            except Exception as error:
+                run["notes"].append({"late": type(error).__name__})
+
+        if is_async:
+            return call()
+        asyncio.run(call())
+        return None
 
     def fail(self, text: str) -> Any:
         raise RuntimeError(text)
@@ -241,6 +287,14 @@ class Handler:
         return None
 
 
+# What JSON does not have, as handlers return it.
+ODD: dict[str, Callable[[], Any]] = {
+    "generator": lambda: (n for n in [1]),
+    "buffer": lambda: {"b": [b"x"]},
+    "date": lambda: {"at": dt.datetime.now(dt.timezone.utc)},
+    "infinity": lambda: {"n": [float("inf")]},
+    "surrogate": lambda: {"t": "\ud83d"},
+}
 ENDS: dict[str, Callable[[Any], Any]] = {
     "return": lambda value: value,
     "complete": lambda value: Complete(
@@ -252,6 +306,7 @@ ENDS: dict[str, Callable[[Any], Any]] = {
     "cancel": lambda value: Cancel(value.get("reason", "")),
     "dead": lambda value: Dead(value.get("reason", ""), value.get("description", "")),
     "return_bad": lambda value: object(),
+    "return_odd": lambda value: ODD[value](),
 }
 
 
@@ -278,7 +333,7 @@ class Driver:
         self.tickets: dict[int, tuple[threading.Thread, list[Any]]] = {}
 
     def hello(self) -> Any:
-        return {"language": "python", "has": ["wide_args"]}
+        return {"language": "python", "has": ["wide_args", "handlers", "classes", "sync"]}
 
     def open(self, url: str, options: dict[str, Any]) -> Any:
         for worker in self.workers.values():
@@ -302,7 +357,7 @@ class Driver:
             self.url,
             token=options.get("token", ""),
             ca_file=options.get("ca_file", ""),
-            timeout=options.get("timeout_ms", 30000) / 1000,
+            request_timeout=options.get("timeout_ms", 30000) / 1000,
             retry_for=options.get("retry_for_ms", 15000) / 1000,
         )
 
@@ -311,7 +366,12 @@ class Driver:
         if not self.is_async:
             return getattr(owner, method)(*args, **more)
         method = "await_end" if method == "wait" else "a" + method
+        return self.call_named(owner, method, *args, **more)
+
+    def call_named(self, owner: Any, method: str, /, *args: Any, **more: Any) -> Any:
         waiting = getattr(owner, method)(*args, **more)
+        if not self.is_async:
+            return waiting
         return asyncio.run_coroutine_threadsafe(waiting, self.loop).result()
 
     def enqueue(self, job: dict[str, Any]) -> Any:
@@ -381,7 +441,7 @@ class Driver:
         return {"lost": self.locks[name].lost}
 
     def hold(self, queue: str, **options: Any) -> Any:
-        self.session = self.ms.session(queue, **options)
+        self.session = self.ms.sessions.accept(queue, **options)
         if not self.call(self.session, "accept"):
             return {"key": None}
         session = self.session
@@ -399,8 +459,14 @@ class Driver:
         self.call(self.session, "release")
         return {}
 
+    def schedule_sync(
+        self, owner: str, schedules: dict[str, Any], dry_run: bool = False
+    ) -> Any:
+        call = "await_sync" if self.is_async else "sync"
+        return self.call_named(self.ms.schedules, call, owner, schedules, dry_run=dry_run)
+
     def schedule_set(self, name: str, schedule: dict[str, Any]) -> Any:
-        return texts(self.call(self.ms.schedules, "set", name, **schedule))
+        return texts(self.call(self.ms.schedules, "put", name, **schedule))
 
     def schedule_get(self, name: str) -> Any:
         return texts(self.call(self.ms.schedules, "get", name))
@@ -413,7 +479,7 @@ class Driver:
         return {"job": str(self.call(self.ms.schedules, "trigger", name))}
 
     def limit(self, queue: str, limits: dict[str, Any]) -> Any:
-        self.call(self.ms.queues, "limit", queue, **limits)
+        self.call(self.ms.queues, "set_limits", queue, **limits)
         return {}
 
     def pause(self, queue: str) -> Any:
@@ -463,7 +529,11 @@ class Driver:
         try:
             return {"ok": encode(method(**decode(request)))}
         except MainspringError as error:
-            out: dict[str, Any] = {"code": error.code, "message": str(error)}
+            out: dict[str, Any] = {
+                "code": error.code,
+                "class": type(error).__name__,
+                "message": str(error),
+            }
             if error.field:
                 out["field"] = error.field
             if error.retry_after is not None:

@@ -164,6 +164,31 @@ def starts_programs(ctx: Context, how: str, length: int = 0) -> None:
         time.sleep(0.05)
 
 
+# A program that ignores SIGTERM, and one that it has started.
+STUBBORN = """trap '' TERM; sleep 600 & echo $$ $! >"$HELPER_FILE.part"
+mv "$HELPER_FILE.part" "$HELPER_FILE"; while :; do sleep 0.05; done"""
+
+
+@ms.job(queue=QUEUE, max_attempts=1)
+def runs_a_program(ctx: Context) -> None:
+    ctx.run(["sh", "-c", STUBBORN], grace="100ms")
+
+
+@ms.job(queue=QUEUE, max_attempts=1)
+async def awaits_a_program(ctx: AsyncContext) -> None:
+    await ctx.run(["sh", "-c", STUBBORN], grace="100ms")
+
+
+@ms.job(queue=QUEUE, max_attempts=1)
+def summed(ctx: Context, parts: list[int]) -> int:
+    return sum(ctx.results(parts))
+
+
+@ms.job(queue=QUEUE, max_attempts=1)
+def part(ctx: Context, n: int) -> int:
+    return n
+
+
 @ms.job(queue=QUEUE, max_attempts=1)
 def forks_and_dies(ctx: Context) -> None:
     forked = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))

@@ -9,21 +9,23 @@ from typing import Any, Callable
 
 import pytest
 
-from mainspring import Conflict, Job, LeaseHeld, Mainspring, NotFound
+from mainspring import Conflict, Job, JobFailed, LeaseHeld, Mainspring, NotFound
 from mainspring._admin import Queues, Schedules, Workflow, Workflows
-from mainspring._locks import Lock, Session
+from mainspring._locks import Lock, Session, Sessions
 from mainspring._renewer import now
+from mainspring.options import PlannedSchedule
 from mainspring.testing import Namespace, eventually
 from mainspring.workflows import step
 
 Start = Callable[..., Any]
 # These send no request, or run a worker.
-LOCAL = {"job", "define", "new", "find", "lock", "session", "worker", "work", "check", "use"}
+LOCAL = {"job", "define", "new", "find", "lock", "worker", "work", "check", "use", "accept"}
 OTHER_NAMES = {(Mainspring, "wait"): "await_job", (Workflow, "wait"): "await_end"}
+OTHER_NAMES[Schedules, "sync"] = "await_sync"
 
 
 @pytest.mark.parametrize(
-    "group", [Mainspring, Job, Queues, Schedules, Workflows, Workflow, Lock, Session]
+    "group", [Mainspring, Job, Queues, Schedules, Workflows, Workflow, Lock, Session, Sessions]
 )
 def test_every_call_has_a_form_for_coroutines_with_the_same_parameters(group: type) -> None:
     calls = inspect.getmembers(group, inspect.isfunction)
@@ -132,18 +134,18 @@ def test_jobs_of_a_session_come_in_order(
     async def main() -> None:
         new = [mainspring.new("order", n, queue=mainspring_queue, session=key) for n in (1, 2, 3)]
         one, two, three = await mainspring.aenqueue_many(new)
-        async with mainspring.session(mainspring_queue, key) as session:
+        async with mainspring.sessions.accept(mainspring_queue, key) as session:
             with pytest.raises(Conflict):
-                await mainspring.session(mainspring_queue, key).aaccept()
+                await mainspring.sessions.accept(mainspring_queue, key).aaccept()
             job = await session.anext("10s")
             assert job is not None and job["id"] == one.id
             await session.afinish("done", session_state={"n": 1})
-            await session.aput_state({"n": 2})
+            await session.aset_state({"n": 2})
             job = await session.anext()
             assert job is not None and job["id"] == two.id and session.state == {"n": 2}
             # The session ends with a job that runs: it becomes available again.
         assert await one.aresult() == "done"
-        async with mainspring.session(mainspring_queue, wait="10s") as session:
+        async with mainspring.sessions.accept(mainspring_queue, wait="10s") as session:
             assert session.key == key
             for wanted in (two, three):
                 job = await session.anext()
@@ -151,7 +153,7 @@ def test_jobs_of_a_session_come_in_order(
                 await session.afinish()
             assert await session.anext() is None
         with pytest.raises(Conflict, match="no free session"):
-            async with mainspring.session(mainspring_queue):
+            async with mainspring.sessions.accept(mainspring_queue):
                 pass
         await mainspring.aclose()
 
@@ -164,9 +166,9 @@ def test_schedules(mainspring: Mainspring, mainspring_namespace: Namespace) -> N
 
     async def main() -> None:
         schedules = mainspring.schedules
-        made = await schedules.aset(name, job, cron="30 2 * * *", time_zone="Europe/Berlin")
+        made = await schedules.aput(name, job, cron="30 2 * * *", time_zone="Europe/Berlin")
         assert made["outcome"] == "created"
-        again = await schedules.aset(name, job, cron="30 2 * * *", time_zone="Europe/Berlin")
+        again = await schedules.aput(name, job, cron="30 2 * * *", time_zone="Europe/Berlin")
         assert again["outcome"] == "unchanged"
         await schedules.apause(name, "holidays")
         assert (await schedules.aget(name))["paused_reason"] == "holidays"
@@ -174,7 +176,7 @@ def test_schedules(mainspring: Mainspring, mainspring_namespace: Namespace) -> N
         assert len(await schedules.apreview(name, 3)) == 3
         fired = await schedules.atrigger(name)
         assert [tick["job"] for tick in await schedules.aledger(name)] == [fired]
-        assert name in [one["name"] async for one in schedules.aall()]
+        assert name in [one["name"] async for one in schedules.alist()]
         await schedules.aremove(name)
         with pytest.raises(NotFound):
             await schedules.aget(name)
@@ -190,7 +192,7 @@ def test_durations_and_instants_of_a_schedule_have_the_types_of_all_others(
     job = mainspring.new("report", queue=mainspring_namespace.queue())
     end = dt.datetime(2099, 1, 1, tzinfo=dt.timezone.utc)
     how: dict[str, Any] = {"every": 3600, "jitter": dt.timedelta(minutes=1), "end_at": end}
-    made = mainspring.schedules.set(name, job, misfire_window="2h", cron=None, **how)
+    made = mainspring.schedules.put(name, job, misfire_window="2h", cron=None, **how)
     assert (made["every"], made["jitter"], made["misfire_window"]) == ("1h", "1m", "2h")
     assert made["end_at"].startswith("2099-01-01T00:00:00")
 
@@ -198,14 +200,14 @@ def test_durations_and_instants_of_a_schedule_have_the_types_of_all_others(
 def test_queues(mainspring: Mainspring, mainspring_queue: str) -> None:
     async def main() -> None:
         queues = mainspring.queues
-        await queues.alimit(mainspring_queue, concurrency=5, rate={"count": 100, "per": "1m"})
-        await queues.aretain(mainspring_queue, completed="1h")
+        await queues.aset_limits(mainspring_queue, concurrency=5, rate={"count": 100, "per": "1m"})
+        await queues.aset_retention(mainspring_queue, completed="1h")
         await queues.apause(mainspring_queue)
         queue = await queues.aget(mainspring_queue)
         assert queue["paused"] and queue["limits"]["concurrency"] == 5
         assert queue["retention"]["completed"] == "1h"
         await queues.aresume(mainspring_queue)
-        assert mainspring_queue in [one["name"] for one in await queues.aall()]
+        assert mainspring_queue in [one["name"] for one in await queues.alist()]
         await mainspring.aclose()
 
     asyncio.run(main())
@@ -235,15 +237,51 @@ def test_workflows(
         states = {one["name"]: one["state"] async for one in first.asteps()}
         assert states == {"charge": "completed", "approve": "completed", "gift": "skipped"}
 
+        assert await first.aresult("30s") is None
         fork = await first.afork("approve")
         assert (await fork.acancel("enough"))["id"] == fork.id
         assert (await fork.await_end("30s"))["state"] in ("undone", "cancelled")
+        with pytest.raises(JobFailed, match=rf"workflow {fork.id} is (undone|cancelled)"):
+            await fork.aresult()
         with pytest.raises(Conflict):
             await fork.aretry()
         await mainspring.aclose()
 
     mainspring_worker(mainspring)
     asyncio.run(main())
+
+
+def test_schedules_of_an_owner_are_those_of_the_code(
+    mainspring: Mainspring, mainspring_namespace: Namespace
+) -> None:
+    name = mainspring_namespace.queue
+    job = mainspring.new("report", {"full": True}, queue=name("reports"))
+    schedules, owner = mainspring.schedules, name("shop")
+    code: dict[str, PlannedSchedule] = {
+        name("nightly"): {"job": job, "cron": "30 2 * * *"},
+        name("hourly"): {"job": job, "every": "1h"},
+    }
+    created = dict.fromkeys(code, "created")
+    assert schedules.sync(owner, code, dry_run=True) == created
+    assert [one["name"] for one in schedules.list() if one["name"] in code] == []
+    assert schedules.sync(owner, code) == created
+    schedules.put(name("other"), job, every="1h")  # without an owner: stays
+    assert schedules.sync(owner, code) == dict.fromkeys(code, "unchanged")
+    assert schedules.get(name("hourly"))["version"] == 1
+
+    later: dict[str, PlannedSchedule] = {name("hourly"): {"job": job, "every": "2h"}}
+    plan = {name("hourly"): "replaced", name("nightly"): "removed"}
+    assert schedules.sync(owner, later, dry_run=True) == plan
+    assert schedules.get(name("nightly"))["version"] == 1
+    with pytest.raises(Conflict, match=f"belongs to {owner}"):
+        schedules.sync(name("mail"), {**code, **later})
+    assert asyncio.run(schedules.await_sync(owner, later)) == plan
+    asyncio.run(mainspring.aclose())
+    with pytest.raises(NotFound):
+        schedules.get(name("nightly"))
+    assert schedules.get(name("hourly"))["every"] == "2h"
+    schedules.get(name("other"))
+    assert schedules.sync(owner, {}) == {name("hourly"): "removed"}
 
 
 def test_jobs(mainspring: Mainspring, mainspring_queue: str) -> None:

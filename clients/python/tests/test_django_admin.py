@@ -58,7 +58,7 @@ def test_the_admin_shows_jobs_and_changes_none(
     assert nonsense[0] == 200 and "errornote" in nonsense[1]  # what the server says
     assert {status for status, _ in found["stranger"][1:3]} == {403}
     assert set(found["anonymous"][1:3]) == {302}
-    assert job.refresh()["state"] == "available"
+    assert job.get()["state"] == "available"
 
 
 def test_the_admin_shows_why_there_are_no_jobs() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import mainspring
 from mainspring.testing import TestServer
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -111,3 +112,13 @@ def test_the_guide_names_existing_things() -> None:
         if name[0].isupper() and name not in ("Exception", "BaseException", "False", "True"):
             known = hasattr(mainspring, name) or name == "MainspringBackend" or name.isupper()
             assert known or name == "ShuttingDown", name
+
+
+def test_the_errors_of_the_reference_are_in_both_clients() -> None:
+    page = (ROOT / "docs/reference/client_names.md").read_text()
+    table = page.partition("## Errors")[2]
+    names = set(re.findall(r"`([A-Z][A-Za-z]+)`", table))
+    index = (ROOT / "clients/typescript/src/index.ts").read_text()
+    assert len(names) > 15
+    assert {name for name in names if not hasattr(mainspring, name)} == set()
+    assert {name for name in names if not re.search(rf"\b{name}\b", index)} == set()

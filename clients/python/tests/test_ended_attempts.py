@@ -25,7 +25,7 @@ def test_late_calls_of_a_thread_do_not_reach_the_next_job_of_its_slot(
     mainspring_worker(helper.ms, slots=1, processes=processes)
     assert second.result("30s") == ["second", ALL_REFUSED]
     for job in (first, second):
-        record = job.refresh()
+        record = job.get()
         assert "progress" not in record and "checkpoint" not in record
 
 
@@ -104,6 +104,8 @@ def test_a_task_that_a_coroutine_left_is_refused(
                 lambda: ctx.message(1),
                 ctx.flush,
                 lambda: ctx.sleep(0),
+                lambda: ctx.run(["true"]),
+                lambda: anext(ctx.results([1])),
             ]
             for call in calls:
                 with pytest.raises(AttemptEnded):

@@ -288,7 +288,7 @@ def test_coroutines_have_a_bounded_number_of_connections(
             new = [ms.new("none", {"n": n}, queue=mainspring_queue) for n in range(500)]
             jobs = await asyncio.gather(*(ms.aenqueue(one) for one in new))
             assert len({job.id for job in jobs}) == 500
-            records = await asyncio.gather(*(job.arefresh() for job in jobs))
+            records = await asyncio.gather(*(job.aget() for job in jobs))
             assert [one["args"]["n"] for one in records] == list(range(500))
             assert len(opened) <= _aio.MAX_CALLS
             # Tasks that wait for results leave room for the calls that they wait for.

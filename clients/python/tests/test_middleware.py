@@ -62,7 +62,7 @@ def test_middleware_is_around_each_enqueue_and_may_change_the_job(
 
     asyncio.run(main())
     assert len(seen) == 5 * 4
-    assert [job.refresh()["tags"] for job in jobs] == [["a", "b"]] * 5
+    assert [job.get()["tags"] for job in jobs] == [["a", "b"]] * 5
 
 
 def test_middleware_is_around_each_attempt(

@@ -134,4 +134,4 @@ def test_odd_progress_is_stored_and_stops_no_other_report(
     job = odd.enqueue()
     mainspring_worker(mainspring, slots=1)
     assert job.result("10s") == "ran"
-    assert job.refresh().get("progress") == stored
+    assert job.get().get("progress") == stored

@@ -148,7 +148,7 @@ def test_outcomes_may_be_raised_from_deep_code(
     for job, state in jobs:
         wait_for(job, state, "20s")
     assert jobs[0][0].result() == {"a": 1}
-    assert jobs[-1][0].refresh()["reason"] == "bad_args"
+    assert jobs[-1][0].get()["reason"] == "bad_args"
     assert perform(raises, "snooze").result == Snooze("1h")
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from mainspring import InvalidArgument, Mainspring, _pool
 from mainspring._renewal_link import RENEWER
+from mainspring.workflows import ref, step
 from mainspring.testing import TestServer, eventually, wait_for
 from test_worker import HERE, SOURCE, helper, regex_of  # noqa: F401
 
@@ -116,6 +117,48 @@ def test_programs_of_a_handler_end_when_the_worker_is_killed(
     job.cancel()
 
 
+@pytest.mark.parametrize("kind", ["runs_a_program", "awaits_a_program"])
+@pytest.mark.parametrize("why", ["timeout", "cancelled", "kill", "shutdown"])
+def test_programs_that_a_context_runs_end_with_the_attempt(
+    helper: Any, programs: Callable[[], list[int]], kind: str, why: str  # noqa: F811
+) -> None:
+    limit = {"timeout": "2s"} if why == "timeout" else {}
+    job = getattr(helper, kind).options(**limit).enqueue()
+    command = [sys.executable, "-m", "mainspring", "work", "helper_jobs", "--slots", "1"]
+    process = subprocess.Popen([*command, "--graceful-stop", "1s"])
+    try:
+        pids = programs()
+        if why == "cancelled":
+            job.cancel()
+        elif why == "kill":
+            process.kill()
+        elif why == "shutdown":
+            process.terminate()
+        ended(pids)
+        if why in ("timeout", "cancelled"):
+            record = helper.ms.wait(job.id, "20s")
+            assert record["state"] == {"timeout": "dead", "cancelled": "cancelled"}[why]
+        else:
+            process.wait(30)
+            job.cancel()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_results_by_reference(
+    helper: Any, mainspring_worker: Start, processes: bool  # noqa: F811
+) -> None:
+    mainspring_worker(helper.ms, slots=2, processes=processes)
+    steps = [
+        step("part", helper.part.new(ref("item")), each=[1, 2, 39]),
+        step("sum", helper.summed.new(ref("part", by_reference=True))),
+    ]
+    flow = helper.ms.workflows.start("sums", steps, result=ref("sum"))
+    assert flow.result("60s") == 42
+
+
 def test_a_killed_process_is_noticed_while_its_forks_live(
     helper: Any, programs: Callable[[], list[int]], mainspring_worker: Start  # noqa: F811
 ) -> None:
@@ -152,7 +195,7 @@ ms.work(slots=2, processes=True)
         assert process.stderr is not None
         text = 'start workers under `if __name__ == "__main__":`'
         assert any(text in line for line in process.stderr)
-        record = job.refresh()
+        record = job.get()
         assert (record["state"], record["attempt"]) == ("available", 0)
     finally:
         process.terminate()
@@ -173,7 +216,7 @@ def test_a_process_that_cannot_start_costs_no_attempt_and_no_slot(
     job = helper.count.enqueue("aa")
     worker = mainspring_worker(helper.ms, slots=1, processes=True)
     assert job.result("60s") == {"a": 2}
-    assert worker.stats["claimed"] == 1 and job.refresh()["attempt"] == 1
+    assert worker.stats["claimed"] == 1 and job.get()["attempt"] == 1
 
 
 def test_a_worker_whose_processes_cannot_start_claims_nothing(
@@ -182,7 +225,7 @@ def test_a_worker_whose_processes_cannot_start_claims_nothing(
     job = helper.count.enqueue("aa")
     with helper.ms.worker(slots=1, processes=True, modules=["no_such_module"]) as worker:
         eventually(lambda: "did not start, no job is claimed for it" in caplog.text, "60s")
-    assert worker.stats["claimed"] == 0 and job.refresh()["state"] == "available"
+    assert worker.stats["claimed"] == 0 and job.get()["state"] == "available"
 
 
 def test_a_frozen_program_renews_in_a_thread(

@@ -88,6 +88,7 @@ def test_django_enqueues_on_commit(mainspring: Mainspring, mainspring_queue: str
         settings.configure(DATABASES={"default": engine}, USE_TZ=True)
         django.setup()
     from django.db import transaction
+    from django.utils.connection import ConnectionDoesNotExist
     from mainspring.contrib.django import job_client, on_commit, priority
 
     @mainspring.job(queue=mainspring_queue)
@@ -102,6 +103,12 @@ def test_django_enqueues_on_commit(mainspring: Mainspring, mainspring_queue: str
         on_commit(receipt.new(2))
         raise RuntimeError
     refute_enqueued(mainspring, receipt, args={"order": 2})
+    with transaction.atomic():  # of the database "default" only
+        on_commit(receipt.new(3), using="default")
+        refute_enqueued(mainspring, receipt, args={"order": 3})
+    assert_enqueued(mainspring, receipt, args={"order": 3})
+    with pytest.raises(ConnectionDoesNotExist):
+        on_commit(receipt.new(4), using="other")
     assert [priority(n) for n in (-100, 0, 100)] == [9, 4, 0]
     other = Mainspring("http://127.0.0.1:1")  # another client with the same kind
     other.job("receipt")(lambda ctx: None)

@@ -69,8 +69,8 @@ def later(path: str, **options: Unpack[JobOptions]) -> None:
 later("a.jpg", priority=2)
 thumbnail.options(key="a", key_for=60, fence=("lock", 1), callback="https://a.example").enqueue("a")
 ms.new("mail", {"to": "anna"}, run_at=dt.datetime.now(dt.timezone.utc)).options(priority=1)
-ms.schedules.set("nightly", thumbnail.new("a"), every="1h", jitter=30, overlap="buffer_one")
-ms.queues.limit("photos", concurrency=5, rate={"count": 100, "per": "1s"}, costs={"render": 4})
+ms.schedules.put("nightly", thumbnail.new("a"), every="1h", jitter=30, overlap="buffer_one")
+ms.queues.set_limits("photos", concurrency=5, rate={"count": 100, "per": "1s"}, costs={"render": 4})
 first = step("first", thumbnail.new("a"), deadline="1h", if_={"ref": "input.express"})
 ms.workflows.start("order", [first], input={"express": True}, result=ref("first"), deadline=3600)
 for record in ms.jobs(state=["dead", "cancelled"], queue="photos"): print(record["id"])
@@ -78,7 +78,7 @@ for event in ms.events(queue=["photos", "films"], type="dead"): print(event)
 ms.work(slots=4, renewals="thread", lease="1m")
 
 async def coroutine() -> None:
-    async with ms.lock("report/eu", wait="10s") as lock, ms.session("orders") as session:
+    async with ms.lock("report/eu", wait="10s") as lock, ms.sessions.accept("orders") as session:
         lock.check()
         await session.afinish(await session.anext())
     reveal_type(await ms.schedules.atrigger("nightly"))
@@ -93,10 +93,10 @@ ms.new("mail", 1, max_attempts="3")  # "max_attempts" to "new"
 ms.job(timeut="5m")  # Unexpected keyword argument "timeut"
 ms.define(on_conflict="kept")  # "on_conflict" to "define"
 ms.enqueue_many([thumbnail.new("a")], key="x")  # Unexpected keyword argument "key"
-ms.schedules.set("nightly", thumbnail.new("a"), crn="@daily")  # Unexpected keyword argument "crn"
-ms.schedules.set("nightly", thumbnail.new("a"), overlap="never")  # "overlap" to "set"
-ms.queues.limit("photos", rate={"count": 1})  # Missing key "per" for TypedDict "RateLimit"
-ms.queues.limit("photos", concurency=1)  # Unexpected keyword argument "concurency"
+ms.schedules.put("nightly", thumbnail.new("a"), crn="@daily")  # Unexpected keyword argument "crn"
+ms.schedules.put("nightly", thumbnail.new("a"), overlap="never")  # "overlap" to "put"
+ms.queues.set_limits("photos", rate={"count": 1})  # Missing key "per" for TypedDict "RateLimit"
+ms.queues.set_limits("photos", concurency=1)  # Unexpected keyword argument "concurency"
 step("second", after=["first"], on_failure="retry")  # "on_failure" to "step"
 ms.work(slot=4)  # Unexpected keyword argument "slot"
 ms.worker(renewals="fork")  # "renewals" to "worker"

@@ -29,7 +29,7 @@ def test_a_kind_without_a_handler_is_not_claimed(
     last = known.enqueue(known.new("count", {"text": "os.system"}, queue=mainspring_queue))
     mainspring_worker(known, slots=1, processes=processes, queues=[mainspring_queue])
     assert last.result("30s")["o"] == 1
-    assert [job.refresh()["state"] for job in jobs] == ["available"] * len(NAMES)
+    assert [job.get()["state"] for job in jobs] == ["available"] * len(NAMES)
 
 
 def test_args_named_like_code_are_data(

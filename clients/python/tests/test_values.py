@@ -81,8 +81,8 @@ def test_what_is_not_json_is_refused_with_a_hint(value: Any, hint: str) -> None:
         ({"a": {float("nan"): 1}}, "result.a", "the key nan nan is not a number"),
         ({"a": {(1, 2): 1}}, "result.a", r"the key \(1, 2\) is not a text"),
         ({"a": [0, object()]}, r"result.a[1]", "object is not JSON"),
-        ({"when": [dt.date(2030, 1, 1)]}, "result.when[0]", "date is not JSON: send .isoformat"),
-        ({7: {"z": {1, 2}}}, "result[7].z", "set is not JSON: send a list"),
+        ({"when": [dt.date(2030, 1, 1)]}, "result.when[0]", "date is not JSON: annotate it with date, or send .isoformat"),
+        ({7: {"z": {1, 2}}}, "result[7].z", "set is not JSON: annotate it with set, or send a list"),
     ],
 )
 def test_what_json_would_change_is_refused_with_its_path(

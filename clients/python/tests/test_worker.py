@@ -75,7 +75,7 @@ def test_leases_are_renewed_while_a_handler_holds_the_interpreters_lock(
     mainspring_worker(helper.ms, slots=1, lease="4s")
     took = job.result("120s")
     assert took > 5.5  # longer than the lease and the server's patience
-    record = job.refresh()
+    record = job.get()
     assert record["attempt"] == 1 and not record.get("errors")
 
 
@@ -110,7 +110,7 @@ def test_without_a_process_of_their_own_renewals_starve(
     """The same with a thread. Shows that the test above can fail."""
     job = helper.block.enqueue(regex_of(2.5))
     worker = mainspring_worker(helper.ms, slots=1, lease="1s", renewals="thread")
-    eventually(lambda: worker.stats["stale"] or job.refresh().get("errors"), "30s")
+    eventually(lambda: worker.stats["stale"] or job.get().get("errors"), "30s")
 
 
 def test_a_renewing_process_that_ends_is_replaced(
@@ -134,7 +134,7 @@ def test_a_renewing_process_that_ends_is_replaced(
     eventually(lambda: worker.stats["renews"] > renewals + 2)
     gate.set()
     assert job.result("10s") == "kept"
-    assert job.refresh()["attempt"] == 1
+    assert job.get()["attempt"] == 1
 
 
 def test_the_renewing_process_ends_with_its_worker(
@@ -162,12 +162,12 @@ def test_a_handler_that_ends_its_process_fails_alone(
     mainspring_worker(helper.ms, slots=2, processes=True)
     pid, twice = other.result("20s")
     assert twice == 8 and pid != os.getpid()
-    eventually(lambda: job.refresh().get("errors"), "30s")
-    if job.refresh()["state"] == "retryable":
+    eventually(lambda: job.get().get("errors"), "30s")
+    if job.get()["state"] == "retryable":
         job.retry()
     assert job.result("30s") == f"after {how}"
-    assert text in job.refresh()["errors"][0]["message"]
-    assert other.refresh()["progress"]["text"] == "half"
+    assert text in job.get()["errors"][0]["message"]
+    assert other.get()["progress"]["text"] == "half"
 
 
 def test_a_handler_in_a_process_is_killed_after_its_time_limit(
@@ -185,7 +185,7 @@ def test_sigterm_gives_back_what_listens_and_exits_with_0(
     process, job = _start_slow(helper, tmp_path, monkeypatch, "listens")
     process.send_signal(signal.SIGTERM)
     assert process.wait(15) == 0
-    record = job.refresh()
+    record = job.get()
     assert (record["state"], record["attempt"]) == ("available", 0)
 
 

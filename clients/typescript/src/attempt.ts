@@ -9,6 +9,7 @@ import { type Logger, withFields } from "./log.js";
 import type { Outcome } from "./outcomes.js";
 import { people } from "./outcome_json.js";
 import { STEP_NAME } from "./step_name.js";
+import { resultsOf, type StepResults } from "./workflows.js";
 
 /** What a handler gets. Its functions may be taken out of it: `({ args, step, signal }) => …`. */
 export interface JobContext<Args = unknown> {
@@ -17,7 +18,7 @@ export interface JobContext<Args = unknown> {
   /** The fencing token of this attempt: grows with every claim of the job. */
   readonly token: bigint;
   /**
-   * Aborted when the handler should stop. Its reason: Cancelled, LeaseLost, TimeLimit or Shutdown.
+   * Aborted when the handler should stop. Its reason: Cancelled, LeaseLost, TimedOut or ShuttingDown.
    */
   readonly signal: AbortSignal;
   /** Checkpoint of an earlier attempt; undefined: none. */
@@ -41,6 +42,11 @@ export interface JobContext<Args = unknown> {
   message(value: unknown): Promise<void>;
   /** Sets the state of the job's session at the end of this attempt; null removes it. */
   setSessionState(value: unknown): void;
+  /**
+   * The results of a step that the args refer to with `by_reference`, in pages. A list gives its
+   * elements. The worker's token needs `read` and `read:payload`.
+   */
+  results<R = unknown>(of: StepResults | readonly R[]): AsyncGenerator<R, void, undefined>;
 }
 
 /** A job as it was claimed. */
@@ -276,6 +282,14 @@ export class Attempt {
     this.newSessionState = { json: formatJson(value, "session state") };
   }
 
+  async *results<R>(of: StepResults | readonly R[]): AsyncGenerator<R, void, undefined> {
+    this.mustRun();
+    for await (const one of resultsOf<R>(this.host.core, of)) {
+      this.mustRun();
+      yield one;
+    }
+  }
+
   private mustRun(): void {
     if (!this.closed) return;
     const { id, attempt } = this.claimed.job;
@@ -325,6 +339,7 @@ export class Context<Args> implements JobContext<Args> {
   readonly checkpoint = (value: unknown) => quiet(this.attempt.checkpoint(value));
   readonly message = (value: unknown) => quiet(this.attempt.message(value));
   readonly setSessionState = (value: unknown) => this.attempt.setSessionState(value);
+  readonly results = <R>(of: StepResults | readonly R[]) => this.attempt.results<R>(of);
 
   constructor(
     private readonly attempt: Attempt,

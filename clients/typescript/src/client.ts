@@ -1,7 +1,7 @@
 // Mainspring: the client of one server.
 import { events, type EventFilter, type JobEvent } from "./events.js";
 import { asyncDispose } from "./dispose.js";
-import { type Call, Core, need, needInteger, query, randomName } from "./core.js";
+import { type Call, Core, need, needInteger, randomName } from "./core.js";
 import {
   type ArgsAnd,
   definitionOf,
@@ -11,6 +11,7 @@ import {
   jobJson,
   type NewJob,
 } from "./define.js";
+import { isCodec } from "./codec.js";
 import { type Duration, durationMs, type Id, idText } from "./durations.js";
 import { Enqueues } from "./enqueues.js";
 import { isRecord, makeError } from "./errors.js";
@@ -21,9 +22,10 @@ import { jsonLogger, type Logger } from "./log.js";
 import { type HeldLock, type LockOptions, Locks } from "./locks.js";
 import { fromWire } from "./names.js";
 import { checkOptions, type Names } from "./options.js";
+import { pages } from "./pages.js";
 import { Queues } from "./queues.js";
 import { Schedules } from "./schedules.js";
-import { check, type StandardSchema } from "./schema.js";
+import { accepted, type StandardSchema } from "./schema.js";
 import { Sessions } from "./sessions.js";
 import { traceHeaders } from "./trace.js";
 import { Worker } from "./worker.js";
@@ -42,7 +44,7 @@ export interface MainspringOptions {
   /** Default: 5s. */
   connectTimeout?: Duration | undefined;
   /** How long the server may be silent; waits add their own time. Default: 30s. */
-  readTimeout?: Duration | undefined;
+  requestTimeout?: Duration | undefined;
   /** How long a call is repeated while the server is unreachable or full; 0: never. [15s] */
   retryFor?: Duration | undefined;
   /** Default: JSON lines on standard error, from `info` on. */
@@ -57,7 +59,7 @@ export interface CallOptions {
 export interface EnqueueCall extends EnqueueOptions, CallOptions {
   /** The same key and jobs within 24 hours return the same jobs. Default: a random one. */
   idempotencyKey?: string | undefined;
-  /** The enqueue is refused with LeaseLost unless this lock is held with this token. */
+  /** The enqueue is refused with LockLost unless this lock is held with this token. */
   fence?: { name: string; token: bigint } | undefined;
 }
 
@@ -72,7 +74,7 @@ export interface JobFilter {
 }
 
 const OPTIONS: Names<MainspringOptions> = {
-  ...{ url: 1, token: 1, tls: 1, connectTimeout: 1, readTimeout: 1, retryFor: 1, log: 1 },
+  ...{ url: 1, token: 1, tls: 1, connectTimeout: 1, requestTimeout: 1, retryFor: 1, log: 1 },
 };
 const MAX_JOBS = 10_000;
 const VISIBLE = /^[\x20-\x7e]+$/; // what a header can carry; the server says the exact rule
@@ -95,7 +97,7 @@ export class Mainspring {
       token: all.token ?? (env["MAINSPRING_ACCESS_TOKEN"] || undefined),
       tls: all.tls,
       connectTimeoutMs: durationMs(all.connectTimeout ?? "5s", "connectTimeout"),
-      readTimeoutMs: durationMs(all.readTimeout ?? "30s", "readTimeout"),
+      readTimeoutMs: durationMs(all.requestTimeout ?? "30s", "requestTimeout"),
       retryForMs: durationMs(all.retryFor ?? "15s", "retryFor"),
       log: all.log ?? jsonLogger(),
     });
@@ -163,22 +165,24 @@ export class Mainspring {
     );
   }
 
-  /** A job by its id. Sends no request. */
-  job<R = unknown>(id: Id): JobHandle<R> {
-    return new JobHandle<R>(this.#core, idText(id));
+  /** A handle of a job; with its definition, with the type of its result. Sends no request. */
+  find<In, R>(job: JobDefinition<In, unknown, R, unknown>, id: Id): JobHandle<R>;
+  find<R = unknown>(id: Id): JobHandle<R>;
+  find(job: JobDefinition | Id, id?: Id): JobHandle<unknown> {
+    if (typeof job !== "object") return new JobHandle(this.#core, idText(job));
+    return new JobHandle(this.#core, idText(id ?? ""), undefined, false, job.result);
+  }
+
+  /** The record of a job. */
+  async get(id: Id): Promise<JobInfo> {
+    return await this.find(id).get();
   }
 
   /** Jobs, newest first. */
   async *jobs(filter: JobFilter = {}): AsyncGenerator<JobInfo, void, undefined> {
-    let cursor: string | undefined;
-    do {
-      const path = `/v1/jobs${query({ ...filter, cursor })}`;
-      const page = await this.#core.call({ method: "GET", path });
-      const jobs = page["jobs"];
-      for (const job of need(jobs as unknown[], Array.isArray(jobs), "list of jobs"))
-        yield readJob(job);
-      cursor = typeof page["next_cursor"] === "string" ? page["next_cursor"] : undefined;
-    } while (cursor !== undefined);
+    const cursor = ["cursor", "next_cursor"] as const;
+    for await (const job of pages(this.#core, "/v1/jobs", "jobs", cursor, { ...filter }))
+      yield readJob(job);
   }
 
   /** A worker; it starts when it has a handler. */
@@ -242,7 +246,8 @@ export class Mainspring {
 
   private async prepare({ job, args = {}, options = {} }: NewJob, where = "args"): Promise<string> {
     const definition = definitionOf(job);
-    await check(definition.args, args, `${where} of ${definition.kind}`);
+    const what = `${where} of ${definition.kind}`;
+    if (!isCodec(definition.args)) args = await accepted(definition.args, args, what);
     const headers = { ...traceHeaders(), ...definition.options.headers, ...options.headers };
     return jobJson(
       definition,

@@ -1,6 +1,7 @@
 // Definitions of jobs: what producers and workers share, without the handler.
 import { type Duration, durationText, instantText } from "./durations.js";
 import type { EnqueueCall } from "./client.js";
+import { encodeWith } from "./codec.js";
 import { asArgument, makeError } from "./errors.js";
 import { formatJson } from "./json.js";
 import { checkOptions, type Names } from "./options.js";
@@ -45,21 +46,12 @@ export interface JobOptions {
   callback?: { url: string; on?: ("completed" | "cancelled" | "dead")[] } | undefined;
 }
 
-export interface UniqueKey {
-  key: string;
-  /** Also for this long after the first job was enqueued. */
-  for?: Duration;
-  /**
-   * What happens to the job with the key: keep it, replace its arguments, or change its time.
-   */
-  onConflict?: "keep" | "replace" | "postpone";
-}
-
 const JOB_OPTIONS: Names<EnqueueOptions> = {
   ...{ queue: 1, priority: 1, timeout: 1, maxAttempts: 1, expiresIn: 1, onExpiry: 1, tags: 1 },
   ...{ headers: 1, correlationId: 1, replyTo: 1, replySession: 1, replyProgress: 1, session: 1 },
   ...{ replyExpiresIn: 1 },
   ...{ sessionOnDead: 1, limitKey: 1, then: 1, callback: 1, key: 1, delay: 1, runAt: 1 },
+  ...{ keyFor: 1, onConflict: 1 },
 };
 // Programs in JavaScript can put those of one enqueue into a definition, too.
 const DEFINITION_OPTIONS: Names<DefinitionOptions<unknown, unknown>> = {
@@ -71,12 +63,17 @@ export const ENQUEUE_OPTIONS: Names<EnqueueCall> = {
   ...JOB_OPTIONS,
   ...{ idempotencyKey: 1, fence: 1, signal: 1 },
 };
-const KEY_OPTIONS: Names<UniqueKey> = { key: 1, for: 1, onConflict: 1 };
 
 /** Options of one enqueue. */
 export interface EnqueueOptions extends JobOptions {
   /** At most one job with this key in its queue that has not ended. */
-  key?: string | UniqueKey | undefined;
+  key?: string | undefined;
+  /** The key counts also for this long after the first job was enqueued. */
+  keyFor?: Duration | undefined;
+  /**
+   * What happens to the job with the key: keep it, replace its arguments, or change its time.
+   */
+  onConflict?: "keep" | "replace" | "postpone" | undefined;
   /** Delay before the earliest start, by the server's clock. */
   delay?: Duration | undefined;
   /** Earliest start. */
@@ -181,14 +178,16 @@ export function jobJson(
   options: EnqueueOptions,
   where = "args",
 ): string {
-  const json = asArgument(where, () => formatJson(args === undefined ? {} : args, where));
+  const what = `${where} of ${definition.kind}`;
+  const sent = encodeWith(definition.args, args === undefined ? {} : args, what);
+  const json = asArgument(where, () => formatJson(sent, where));
   const bytes = json.length > MAX_ARGS_BYTES / 4 ? Buffer.byteLength(json) : 0;
   if (bytes > MAX_ARGS_BYTES) {
     throw makeError("too_large", `${where}: ${bytes} bytes, must be at most ${MAX_ARGS_BYTES}`, {
       field: where,
     });
   }
-  const { args: _, ...rest } = wireJob(definition, undefined, options);
+  const rest = optionsJson(definition, options);
   return `${asArgument("options", () => formatJson(rest, "options")).slice(0, -1)},"args":${json}}`;
 }
 
@@ -200,15 +199,27 @@ export function wireJob(
   definition: JobDefinition,
   args: unknown,
   options: EnqueueOptions,
+  where = "args",
+): Record<string, unknown> {
+  const what = `${where} of ${definition.kind}`;
+  const sent = encodeWith(definition.args, args === undefined ? {} : args, what);
+  return { ...optionsJson(definition, options), args: sent };
+}
+
+/** A job without its args. @internal */
+export function optionsJson(
+  definition: JobDefinition,
+  options: EnqueueOptions,
 ): Record<string, unknown> {
   checkOptions(options, ENQUEUE_OPTIONS);
   const all: EnqueueOptions = { ...definition.options, ...given(options) };
-  const unique = typeof all.key === "string" ? { key: all.key } : all.key;
-  if (unique !== undefined) checkOptions(unique, KEY_OPTIONS);
+  for (const name of ["keyFor", "onConflict"] as const) {
+    if (all.key === undefined && all[name] !== undefined)
+      throw makeError("invalid_argument", `${name}: needs key`, { field: name });
+  }
   return {
     queue: all.queue,
     kind: definition.kind,
-    args: args === undefined ? {} : args,
     priority: all.priority,
     timeout: all.timeout === "none" ? "none" : duration("timeout", all.timeout),
     max_attempts: all.maxAttempts,
@@ -228,11 +239,10 @@ export function wireJob(
     callback: all.callback,
     delay: duration("delay", all.delay),
     run_at: all.runAt === undefined ? undefined : instantText(all.runAt, "runAt"),
-    unique: unique && {
-      key: unique.key,
-      for: duration("for", unique.for),
-      on_conflict: unique.onConflict,
-    },
+    unique:
+      all.key === undefined
+        ? undefined
+        : { key: all.key, for: duration("keyFor", all.keyFor), on_conflict: all.onConflict },
   };
 }
 

@@ -65,7 +65,6 @@ export interface ErrorDetails {
 
 /** Every error of a call to the server. */
 export class MainspringError extends Error {
-  override name = "MainspringError";
   /** The server's code, or the client's. Act on this; show `message` to a person. */
   readonly code: ErrorCode | (string & {});
   /** The HTTP status; undefined: there was no answer. */
@@ -93,69 +92,67 @@ export class MainspringError extends Error {
 /**
  * The server accepts no more work now: a limit is reached or the disk is full. See `retryAfterMs`.
  */
-export class QueueFull extends MainspringError {
-  override name = "QueueFull";
-}
-/** The caller no longer holds the lease of the job, lock or session: stop the protected work. */
+export class QueueFull extends MainspringError {}
+/** The worker no longer has the job: the reason of its `AbortSignal`. Another one may run it. */
 export class LeaseLost extends MainspringError {
-  override name = "LeaseLost";
   constructor(message: string, details: ErrorDetails = {}) {
     super("lease_lost", message, details);
   }
 }
+/** The caller no longer holds the lock or the session: stop the protected work. */
+export class LockLost extends MainspringError {}
 /** The server is not reachable, starts or stops. */
-export class Unavailable extends MainspringError {
-  override name = "Unavailable";
-}
-/** The access token is missing, wrong, or lacks a scope. */
-export class AccessDenied extends MainspringError {
-  override name = "AccessDenied";
-}
-/** The object does not exist, or its retention has ended (`code` is `expired`). */
-export class NotFound extends MainspringError {
-  override name = "NotFound";
-}
+export class Unavailable extends MainspringError {}
+/** The access token is missing, wrong, revoked or expired. */
+export class Unauthenticated extends MainspringError {}
+/** The access token lacks a scope. The message names it. */
+export class Forbidden extends MainspringError {}
+export class NotFound extends MainspringError {}
+/** The record existed and its retention has ended. */
+export class Expired extends NotFound {}
+/** A field breaks a rule. `field` names it. */
+export class InvalidArgument extends MainspringError {}
+/** More bytes or items than the limit in the message. */
+export class TooLarge extends InvalidArgument {}
+/** The current state of the job, schedule or workflow does not allow the call. */
+export class Conflict extends MainspringError {}
+/** Another holder has the lock or the session. */
+export class LeaseHeld extends Conflict {}
+/** No answer in time. The server may have executed the request. */
+export class AnswerTimeout extends MainspringError {}
+/** The server failed, or the answer is not from a Mainspring server. */
+export class ServerError extends MainspringError {}
 
 /** A caller asked for the job to be cancelled: the reason of its `AbortSignal`. */
-export class Cancelled extends Error {
-  override name = "Cancelled";
-}
+export class Cancelled extends Error {}
 /** The attempt exceeded its time limit: the reason of its `AbortSignal`. */
-export class TimeLimit extends Error {
-  override name = "TimeLimit";
-}
+export class TimedOut extends Error {}
 /** The worker stops: the reason of a job's `AbortSignal`. */
-export class Shutdown extends Error {
-  override name = "Shutdown";
-}
+export class ShuttingDown extends Error {}
 
 /** A call of a handler's context after the handler has ended. Nothing was sent. */
-export class AttemptEnded extends Error {
-  override name = "AttemptEnded";
-}
+export class AttemptEnded extends Error {}
 
-/** A job that was waited for did not complete. */
+/** A job or workflow that was waited for did not complete. */
 export class JobFailed extends Error {
-  override name = "JobFailed";
   constructor(
     readonly id: string,
-    readonly state: "cancelled" | "dead",
+    /** Of a job "cancelled" or "dead"; the state of a workflow. */
+    readonly state: string,
     readonly reason: string | undefined,
     readonly description: string | undefined,
+    what = "job",
   ) {
     const why = [reason, description]
       .filter((text) => text !== undefined && text !== "")
       .join(": ");
-    super(`job ${id} is ${state}${why === "" ? "" : `: ${why}`}`);
+    super(`${what} ${id} is ${state}${why === "" ? "" : `: ${why}`}`);
   }
 }
 /** The job or workflow has not ended in time. It continues to run. */
-export class WaitTimeout extends Error {
-  override name = "WaitTimeout";
-}
+export class ResultTimeout extends Error {}
 /** Arguments or a result do not fit the schema of their job. */
 export class ValidationError extends Error {
-  override name = "ValidationError";
   constructor(
     message: string,
     readonly issues: readonly { message: string; path: string }[],
@@ -164,28 +161,38 @@ export class ValidationError extends Error {
   }
 }
 
-sharedClass("MainspringError", MainspringError);
-sharedClass("QueueFull", QueueFull);
-sharedClass("LeaseLost", LeaseLost);
-sharedClass("Unavailable", Unavailable);
-sharedClass("AccessDenied", AccessDenied);
-sharedClass("NotFound", NotFound);
-sharedClass("Cancelled", Cancelled);
-sharedClass("TimeLimit", TimeLimit);
-sharedClass("Shutdown", Shutdown);
-sharedClass("AttemptEnded", AttemptEnded);
-sharedClass("JobFailed", JobFailed);
-sharedClass("WaitTimeout", WaitTimeout);
-sharedClass("ValidationError", ValidationError);
+const ALL = {
+  ...{ MainspringError, QueueFull, LeaseLost, Unavailable, LockLost, Unauthenticated },
+  ...{ Forbidden, NotFound, Expired, InvalidArgument, TooLarge, Conflict },
+  ...{ LeaseHeld, AnswerTimeout, ServerError, Cancelled, TimedOut, ShuttingDown },
+  ...{ AttemptEnded, JobFailed, ResultTimeout, ValidationError },
+};
+for (const [name, made] of Object.entries(ALL)) {
+  sharedClass(name, made);
+  const value = { value: name, writable: true, configurable: true };
+  Object.defineProperty(made.prototype, "name", value);
+}
 
 const CLASSES: Partial<Record<ErrorCode, typeof MainspringError>> = {
   overloaded: QueueFull,
   storage_full: QueueFull,
   unavailable: Unavailable,
-  unauthenticated: AccessDenied,
-  forbidden: AccessDenied,
+  unauthenticated: Unauthenticated,
+  forbidden: Forbidden,
   not_found: NotFound,
-  expired: NotFound,
+  expired: Expired,
+  invalid_argument: InvalidArgument,
+  method_not_allowed: InvalidArgument,
+  headers_too_large: InvalidArgument,
+  too_large: TooLarge,
+  conflict: Conflict,
+  lease_held: LeaseHeld,
+  lease_lost: LockLost,
+  request_timeout: AnswerTimeout,
+  timeout: AnswerTimeout,
+  internal: ServerError,
+  io_error: ServerError,
+  bad_answer: ServerError,
 };
 
 function isKnown(code: string): code is ErrorCode {
@@ -198,7 +205,6 @@ export function makeError(
   message: string,
   details: ErrorDetails = {},
 ): MainspringError {
-  if (code === "lease_lost") return new LeaseLost(message, details);
   const known = isKnown(code) ? CLASSES[code] : undefined;
   return new (known ?? MainspringError)(code, message, details);
 }

@@ -1,18 +1,19 @@
 // Calls the handler of a claimed job, and turns what it returns or throws into an outcome.
 import { type Attempt, Context } from "./attempt.js";
-import type { JobDefinition } from "./define.js";
+import { isCodec, toJson } from "./codec.js";
+import { definitionOf, type JobDefinition, type NewJob } from "./define.js";
 import {
   Cancelled,
   LeaseLost,
   type MainspringError,
-  Shutdown,
-  TimeLimit,
+  ShuttingDown,
+  TimedOut,
   ValidationError,
 } from "./errors.js";
 import type { LogFields, Logger } from "./log.js";
 import { Outcome } from "./outcomes.js";
 import { textOf } from "./reasons.js";
-import { check } from "./schema.js";
+import { accepted, check } from "./schema.js";
 import { inScopeOf, type Scope } from "./trace.js";
 import type { Handler } from "./worker_options.js";
 
@@ -41,24 +42,38 @@ export async function callHandler(
   if (returned instanceof Outcome && returned.kind !== "complete") return returned;
   const result: unknown = returned instanceof Outcome ? returned.result : returned;
   const next = returned instanceof Outcome ? returned.next : [];
+  const what = `result of job ${attempt.id}`;
+  let sent: unknown;
   try {
-    await check(definition.result, result, `result of job ${attempt.id}`);
+    sent = await toJson(definition.result, result, what);
   } catch (error) {
     if (!(error instanceof ValidationError)) throw error;
     return new Outcome("dead", { reason: "bad_result", description: error.message });
   }
-  return new Outcome<unknown>("complete", {}, result, next);
+  try {
+    return new Outcome<unknown>("complete", {}, sent, await Promise.all(next.map(acceptedNext)));
+  } catch (error) {
+    if (!(error instanceof ValidationError)) throw error;
+    return new Outcome("dead", { reason: "bad_next", description: error.message });
+  }
+}
+
+async function acceptedNext(made: NewJob, index: number): Promise<NewJob> {
+  const { kind, args: schema } = definitionOf(made.job);
+  if (isCodec(schema)) return made; // converts when it is written
+  const args = await accepted(schema, made.args ?? {}, `next[${index}].args of ${kind}`);
+  return { ...made, args };
 }
 
 /** The outcome of an attempt whose handler threw. */
 export function failureOf(attempt: Attempt, thrown: unknown, log: Logger): Outcome {
   const told = attempt.stopReason;
   if (told instanceof Cancelled) return new Outcome("cancel", {}); // for the canceller's reason
-  if (told instanceof Shutdown || told instanceof LeaseLost) return givenBack(attempt);
+  if (told instanceof ShuttingDown || told instanceof LeaseLost) return givenBack(attempt);
   if (thrown !== undefined && thrown === attempt.unusableStep) return unusable(thrown);
   if (attempt.stray !== undefined) return attempt.stray;
   const text = textOf(thrown);
-  const error = told instanceof TimeLimit ? `${told.message}: ${text}` : text;
+  const error = told instanceof TimedOut ? `${told.message}: ${text}` : text;
   log.error("a handler threw an exception; the attempt failed", { ...placeOf(attempt), error });
   return new Outcome("retry", { error });
 }

@@ -6,6 +6,7 @@ export {
   Mainspring,
   type MainspringOptions,
 } from "./client.js";
+export { type Codec, codec, toJson } from "./codec.js";
 export type { ClaimedJob, JobContext } from "./attempt.js";
 export {
   type ArgsAnd,
@@ -18,25 +19,33 @@ export {
   type JobOptions,
   newJob,
   type NewJob,
-  type UniqueKey,
 } from "./define.js";
 export { type Duration, durationMs, type Id } from "./durations.js";
 export {
-  AccessDenied,
   type Again,
+  AnswerTimeout,
   AttemptEnded,
   Cancelled,
+  Conflict,
   type ErrorCode,
+  Expired,
+  Forbidden,
+  InvalidArgument,
   JobFailed,
+  LeaseHeld,
   LeaseLost,
+  LockLost,
   MainspringError,
   NotFound,
   QueueFull,
-  Shutdown,
-  TimeLimit,
+  ServerError,
+  ShuttingDown,
+  TimedOut,
+  TooLarge,
+  Unauthenticated,
   Unavailable,
   ValidationError,
-  WaitTimeout,
+  ResultTimeout,
 } from "./errors.js";
 export type { EventFilter, EventType, JobEvent } from "./events.js";
 export type { TlsOptions } from "./certificates.js";
@@ -46,7 +55,16 @@ export type { HeldLock, LockOptions } from "./locks.js";
 export { jsonLogger, type LogFields, type Logger, type LogLevel } from "./log.js";
 export { cancel, complete, dead, defer, Outcome, retry, snooze } from "./outcomes.js";
 export type { QueueInfo, QueueLimits, Queues, Retention } from "./queues.js";
-export type { ScheduleInfo, ScheduleJob, ScheduleOptions, Schedules, Tick } from "./schedules.js";
+export type {
+  LedgerRow,
+  PlannedSchedule,
+  ScheduleInfo,
+  ScheduleJob,
+  ScheduleOptions,
+  Schedules,
+  SyncOutcome,
+  Tick,
+} from "./schedules.js";
 export { type SchemaIssue, type SchemaResult, type StandardSchema, type } from "./schema.js";
 export type { AcceptOptions, HeldSession, SessionInfo, Sessions } from "./sessions.js";
 export type { Worker } from "./worker.js";
@@ -63,8 +81,10 @@ export {
   ref,
   step,
   type StepDefinition,
+  type StartedWorkflow,
   type StepJob,
   type StepOptions,
+  type StepResults,
   type WorkflowDefinition,
   type WorkflowInfo,
   type Workflows,

@@ -3,7 +3,7 @@ import type { components } from "./api/schema.js";
 import { type Core, need, needInteger } from "./core.js";
 import { now } from "./clock.js";
 import { type Duration, durationMs, durationText } from "./durations.js";
-import { isRecord, JobFailed, WaitTimeout } from "./errors.js";
+import { isRecord, JobFailed, ResultTimeout } from "./errors.js";
 import { checkOptions, type Names } from "./options.js";
 import { type Camel, fromWire } from "./names.js";
 import { check, type StandardSchema, type } from "./schema.js";
@@ -16,7 +16,7 @@ export type Why = Camel<Schemas["Why"]>;
 export type JobInfo = Omit<Camel<Schemas["Job"]>, "headers"> & { headers?: Record<string, string> };
 
 export interface WaitOptions {
-  /** Throws WaitTimeout after it. Default: waits forever. */
+  /** Default: waits forever. */
   timeout?: Duration | undefined;
   signal?: AbortSignal | undefined;
 }
@@ -81,8 +81,8 @@ export class JobHandle<R = unknown> {
     return readJob(await this.#core.call({ method: "GET", path, repeat: "no", waitMs }));
   }
 
-  /** Waits until the job has ended, with any outcome. */
-  async ended(options: WaitOptions = {}): Promise<JobInfo> {
+  /** Waits until the job ends, or until `timeout`. Returns its record then. */
+  async wait(options: WaitOptions = {}): Promise<JobInfo> {
     checkOptions(options, WAIT_OPTIONS);
     const end =
       options.timeout === undefined ? Infinity : now() + durationMs(options.timeout, "timeout");
@@ -91,9 +91,7 @@ export class JobHandle<R = unknown> {
       const path = `/v1/jobs/${this.id}?wait=${waitMs}ms`;
       return readJob(await this.#core.call({ method: "GET", path, waitMs, signal }));
     };
-    const job = await this.#core.ask(end, signal, get, ({ state }) => ENDED.has(state));
-    if (ENDED.has(job.state)) return job;
-    throw new WaitTimeout(await this.late(job.state, options.timeout));
+    return await this.#core.ask(end, signal, get, ({ state }) => ENDED.has(state));
   }
 
   private async late(state: JobState, timeout: Duration | undefined): Promise<string> {
@@ -107,10 +105,12 @@ export class JobHandle<R = unknown> {
 
   /**
    * Waits for the result, and passes it through the schema of the definition. Throws JobFailed if
-   * the job dies or is cancelled, WaitTimeout after `timeout`, ValidationError if it does not fit.
+   * the job dies or is cancelled, ResultTimeout after `timeout`, ValidationError if it does not fit.
    */
   async result(options: WaitOptions = {}): Promise<R> {
-    const job = await this.ended(options);
+    const job = await this.wait(options);
+    if (!ENDED.has(job.state))
+      throw new ResultTimeout(await this.late(job.state, options.timeout));
     if (job.state === "completed")
       return await check(this.#result, job.result, `result of job ${this.id}`);
     throw new JobFailed(
@@ -121,26 +121,20 @@ export class JobHandle<R = unknown> {
     );
   }
 
-  /** A running job is asked to stop: then the state is `running`. */
-  async cancel(reason?: string): Promise<{ state: "cancelled" | "running" }> {
+  /** Cancels the job. Returns its state. "running": the worker is asked to stop. */
+  async cancel(reason?: string): Promise<JobState> {
     const answer = await this.#core.call({
       method: "POST",
       path: `/v1/jobs/${this.id}/cancel`,
       body: { reason },
     });
-    const state = answer["state"];
-    return {
-      state: need(
-        state as "cancelled",
-        state === "cancelled" || state === "running",
-        "state of a job",
-      ),
-    };
+    return readState(answer["state"]);
   }
 
-  /** Makes a dead, cancelled or waiting job available now. */
-  async retry(): Promise<void> {
-    await this.#core.call({ method: "POST", path: `/v1/jobs/${this.id}/retry` });
+  /** Makes a dead, cancelled or waiting job available now. Returns its state. */
+  async retry(): Promise<JobState> {
+    const path = `/v1/jobs/${this.id}/retry`;
+    return readState((await this.#core.call({ method: "POST", path }))["state"]);
   }
 
   async why(): Promise<Why> {

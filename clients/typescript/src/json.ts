@@ -62,12 +62,12 @@ function writeObject(value: object, path: string, depth: number): string {
   }
   const proto: unknown = Object.getPrototypeOf(value);
   if (value instanceof Date) {
-    refuse(path, "a Date would come back as text: send date.toISOString() or date.getTime()");
+    refuse(path, "a Date would come back as text: use codec.date, or send date.toISOString()");
   }
   if (proto !== Object.prototype && proto !== null) {
     // Before toJSON: that of a Buffer makes {"type":"Buffer",…} of it.
     if (ArrayBuffer.isView(value))
-      refuse(path, `a ${nameOf(value)} cannot be sent as JSON: send it as text, as in base64`);
+      refuse(path, `a ${nameOf(value)} cannot be sent as JSON: use codec.bytes, or send base64`);
     const { toJSON } = value as { toJSON?: unknown };
     if (typeof toJSON === "function") return write(toJSON.call(value), path, depth + 1);
     if (value instanceof Promise) refuse(path, "a Promise cannot be sent as JSON: await it");

@@ -3,7 +3,7 @@ import { now } from "./clock.js";
 import { type Core, need, needInteger, randomName } from "./core.js";
 import { asyncDispose } from "./dispose.js";
 import { type Duration, durationMs, durationText } from "./durations.js";
-import { LeaseLost } from "./errors.js";
+import { LockLost, makeError } from "./errors.js";
 import { checkOptions, type Names } from "./options.js";
 
 export interface LockOptions {
@@ -39,7 +39,7 @@ export class HeldLock {
     const hold = { path: this.path("renew"), body, expires: "expires_in_ms", grantedMs, sentAt };
     this.renewal = core.renewals.addHold(hold, (message) => {
       this.renewal = undefined;
-      this.lostSignal.abort(new LeaseLost(`lock ${name}: ${message}`));
+      this.lostSignal.abort(makeError("lease_lost", `lock ${name}: ${message}`));
     });
   }
 
@@ -54,7 +54,7 @@ export class HeldLock {
     await this.#core.call({ method: "POST", path: this.path("renew"), body });
   }
 
-  /** Throws LeaseLost if the lock is lost; the end of an `await using` does not. */
+  /** Throws LockLost if the lock is lost; the end of an `await using` does not. */
   async release(): Promise<void> {
     if (this.signal.aborted) throw this.signal.reason;
     if (this.renewal === undefined) return;
@@ -66,7 +66,7 @@ export class HeldLock {
 
   async [asyncDispose](): Promise<void> {
     await this.release().catch((error: unknown) => {
-      if (!(error instanceof LeaseLost)) throw error;
+      if (!(error instanceof LockLost)) throw error;
     });
   }
 

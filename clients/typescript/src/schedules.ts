@@ -1,19 +1,60 @@
 // Schedules: jobs that the clock makes.
+import { createHash } from "node:crypto";
+
 import type { components } from "./api/schema.js";
-import { type Core, need, needInteger, query } from "./core.js";
-import { definitionOf, type JobDefinition, type JobOptions, wireJob } from "./define.js";
+import { toJson } from "./codec.js";
+import { type Core, needInteger, query } from "./core.js";
+import {
+  definitionOf,
+  type JobDefinition,
+  type JobOptions,
+  type NewJob,
+  optionsJson,
+} from "./define.js";
 import { instantText } from "./durations.js";
+import { makeError, NotFound } from "./errors.js";
+import { formatJson } from "./json.js";
 import { type Camel, fromWire, toWire } from "./names.js";
+import { checkOptions } from "./options.js";
+import { pages } from "./pages.js";
 
 type Schemas = components["schemas"];
 export type ScheduleInfo = Camel<Schemas["Schedule"]>;
 export type ScheduleOptions = Omit<Camel<Schemas["ScheduleRequest"]>, "job" | "name">;
+export type LedgerRow = Camel<Schemas["LedgerRow"]>;
 export type Tick = Camel<Schemas["Preview"]>["ticks"][number];
 
 export type ScheduleJob<In> = {
   job: JobDefinition<In, unknown, unknown>;
   options?: JobOptions;
 } & ({} extends In ? { args?: In } : { args: In });
+
+/** A schedule for `sync`: its job, and when it fires. */
+export type PlannedSchedule = ScheduleOptions & { job: NewJob };
+export type SyncOutcome = "created" | "replaced" | "unchanged" | "removed";
+type Defined = ScheduleInfo & { outcome: Exclude<SyncOutcome, "removed"> };
+type Headers = Readonly<Record<string, string>>;
+
+const OWNER = "schedule-owner";
+const DIGEST = "schedule-digest";
+
+/** A job of a schedule, after its schema. */
+async function made({ job, args, options }: NewJob, where: string) {
+  const definition = definitionOf(job);
+  const sent = await toJson(definition.args, args ?? {}, `${where} of ${definition.kind}`);
+  return { ...optionsJson(definition, options ?? {}), args: sent };
+}
+
+async function planned(owner: string, name: string, { job, ...when }: PlannedSchedule) {
+  if (typeof owner !== "string" || owner === "")
+    throw makeError("invalid_argument", "owner: must be a text", { field: "owner" });
+  const own: Record<string, unknown> = await made(job, `${name}.job.args`);
+  const headers: Record<string, string> = { ...(own["headers"] as Headers), [OWNER]: owner };
+  const body = { ...(toWire(when) as object), job: { ...own, headers } };
+  const digest = createHash("sha256").update(formatJson(body, name)).digest("hex");
+  headers[DIGEST] = digest.slice(0, 16);
+  return { name, body, digest: headers[DIGEST] };
+}
 
 export class Schedules {
   readonly #core: Core;
@@ -26,14 +67,56 @@ export class Schedules {
   /** Defines a schedule. The same definition again changes nothing. */
   async put<In>(
     name: string,
-    when: ScheduleOptions,
     job: ScheduleJob<In> | { job: string; args?: unknown; options?: JobOptions },
-  ): Promise<ScheduleInfo & { outcome: "created" | "replaced" | "unchanged" }> {
-    const definition = definitionOf(job.job as JobDefinition | string);
-    const body = {
-      ...(toWire(when) as object),
-      job: wireJob(definition, job.args, job.options ?? {}),
-    };
+    when: ScheduleOptions,
+  ): Promise<Defined> {
+    const body = { ...(toWire(when) as object), job: await made(job as NewJob, "args") };
+    return await this.define(name, body);
+  }
+
+  /**
+   * Makes `schedules` the only ones of `owner`: defines them, and removes those that earlier calls
+   * for `owner` defined and that are no longer in it. Returns what happens to each; with `dryRun`
+   * nothing is changed. A schedule of another owner is refused with Conflict, before anything is
+   * changed; one without an owner becomes the owner's. The jobs have the headers `schedule-owner`
+   * and `schedule-digest`. An error in between leaves a part of the changes: call again.
+   */
+  async sync(
+    owner: string,
+    schedules: Readonly<Record<string, PlannedSchedule>>,
+    options: { dryRun?: boolean } = {},
+  ): Promise<Record<string, SyncOutcome>> {
+    checkOptions(options, { dryRun: 1 });
+    const all = Object.entries(schedules);
+    const bodies = await Promise.all(all.map(([name, one]) => planned(owner, name, one)));
+    const there = new Map<string, Headers>();
+    for await (const { name, job } of this.list()) there.set(name, job?.headers ?? {});
+    for (const { name } of bodies) {
+      const other = there.get(name)?.[OWNER] ?? owner;
+      if (other === owner) continue;
+      const text = `schedule ${name}: belongs to ${other}, not to ${owner}`;
+      throw makeError("conflict", text, { field: name });
+    }
+    const outcomes: Record<string, SyncOutcome> = {};
+    for (const { name, body, digest } of bodies) {
+      const before = there.get(name);
+      if (!options.dryRun) outcomes[name] = (await this.define(name, body)).outcome;
+      else if (before === undefined) outcomes[name] = "created";
+      else outcomes[name] = before[DIGEST] === digest ? "unchanged" : "replaced";
+    }
+    for (const [name, headers] of there) {
+      if (headers[OWNER] !== owner || Object.hasOwn(schedules, name)) continue;
+      outcomes[name] = "removed";
+      if (options.dryRun) continue;
+      await this.remove(name).catch((error: unknown) => {
+        // Another process of the owner does the same.
+        if (!(error instanceof NotFound)) throw error;
+      });
+    }
+    return outcomes;
+  }
+
+  private async define(name: string, body: unknown): Promise<Defined> {
     return fromWire(await this.#core.call({ method: "PUT", path: pathOf(name), body }));
   }
 
@@ -42,22 +125,8 @@ export class Schedules {
   }
 
   async *list(): AsyncGenerator<ScheduleInfo, void, undefined> {
-    let after: string | undefined;
-    do {
-      const page = await this.#core.call({
-        method: "GET",
-        path: `/v1/schedules${query({ after })}`,
-      });
-      const schedules = page["schedules"];
-      for (const one of need(
-        schedules as unknown[],
-        Array.isArray(schedules),
-        "list of schedules",
-      )) {
-        yield fromWire<ScheduleInfo>(one);
-      }
-      after = typeof page["next"] === "string" ? page["next"] : undefined;
-    } while (after !== undefined);
+    const found = pages(this.#core, "/v1/schedules", "schedules", ["after", "next"]);
+    for await (const one of found) yield fromWire<ScheduleInfo>(one);
   }
 
   async remove(name: string): Promise<void> {
@@ -72,15 +141,15 @@ export class Schedules {
     await this.#core.call({ method: "POST", path: pathOf(name, "/resume") });
   }
 
-  /** Makes a job of it now. Never repeated: after a lost answer, look into the ledger. */
-  async trigger(name: string): Promise<{ job: string }> {
+  /** Runs the job now and returns its id. Not repeated: after a lost answer, check the ledger. */
+  async trigger(name: string): Promise<string> {
     const call = {
       method: "POST",
       path: pathOf(name, "/trigger"),
       body: {},
       repeat: "once",
     } as const;
-    return { job: String(needInteger((await this.#core.call(call))["job"], "job id")) };
+    return String(needInteger((await this.#core.call(call))["job"], "job id"));
   }
 
   /** The next times. */
@@ -91,6 +160,12 @@ export class Schedules {
     const from = options.from === undefined ? undefined : instantText(options.from, "from");
     const path = pathOf(name, `/preview${query({ from, count: options.count })}`);
     return fromWire<Tick[]>((await this.#core.call({ method: "GET", path }))["ticks"]);
+  }
+
+  /** The outcomes of the newest ticks. */
+  async ledger(name: string, limit = 50): Promise<LedgerRow[]> {
+    const path = pathOf(name, `/ledger${query({ limit })}`);
+    return fromWire<LedgerRow[]>((await this.#core.call({ method: "GET", path }))["ticks"]);
   }
 }
 

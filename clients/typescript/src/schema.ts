@@ -26,6 +26,46 @@ export function type<T>(): StandardSchema<T, T> {
   return { "~standard": { version: 1, vendor: "mainspring", validate } };
 }
 
+/**
+ * What to send of a value that a producer or a handler gave. A Date goes as text where the schema
+ * at the other end makes a value of it. Throws ValidationError. @internal
+ */
+export async function accepted(
+  schema: StandardSchema,
+  value: unknown,
+  what: string,
+): Promise<unknown> {
+  await check(schema, value, what);
+  if (schema["~standard"].vendor === "mainspring" || !hasDate(value, 0)) return value;
+  const sent = withoutDates(value);
+  const made = await check(schema, sent, `${what}, as JSON`);
+  return keepsText(value, made) ? value : sent;
+}
+
+// Whether a Date of the value would arrive as text.
+function keepsText(value: unknown, made: unknown): boolean {
+  if (value instanceof Date) return made === value.toISOString();
+  if (typeof value !== "object" || value === null) return false;
+  if (typeof made !== "object" || made === null) return false;
+  return Object.entries(value).some(([key, one]) => keepsText(one, made[key as never]));
+}
+
+const MAX_DEPTH = 100;
+
+function hasDate(value: unknown, depth: number): boolean {
+  if (typeof value !== "object" || value === null || depth > MAX_DEPTH) return false;
+  if (value instanceof Date) return !Number.isNaN(value.getTime());
+  return Object.values(value).some((one) => hasDate(one, depth + 1));
+}
+
+function withoutDates(value: unknown): unknown {
+  if (value instanceof Date) return value.toISOString();
+  if (Array.isArray(value)) return value.map(withoutDates);
+  if (typeof value !== "object" || value === null) return value;
+  if (Object.getPrototypeOf(value) !== Object.prototype) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, withoutDates(one)]));
+}
+
 /** The checked value. Throws ValidationError, which names each place and its problem. */
 export async function check<T>(
   schema: StandardSchema<unknown, T>,

@@ -4,7 +4,7 @@ import { now } from "./clock.js";
 import { type Core, need, needInteger, randomName } from "./core.js";
 import { asyncDispose } from "./dispose.js";
 import { type Duration, durationMs, durationText } from "./durations.js";
-import { isRecord, LeaseLost } from "./errors.js";
+import { isRecord, LockLost, makeError } from "./errors.js";
 import { type Camel, fromWire } from "./names.js";
 import { checkOptions, type Names } from "./options.js";
 import { Worker } from "./worker.js";
@@ -14,7 +14,7 @@ export type SessionInfo = Camel<components["schemas"]["Session"]>;
 
 export interface AcceptOptions {
   /** This session. Default: the next free one that has a job. */
-  session?: string | undefined;
+  key?: string | undefined;
   /** How long to wait for one, up to 60s. Default: not at all. */
   wait?: Duration | undefined;
   /** Default: 30s. */
@@ -22,7 +22,7 @@ export interface AcceptOptions {
   signal?: AbortSignal | undefined;
 }
 
-const OPTIONS: Names<AcceptOptions> = { session: 1, wait: 1, lease: 1, signal: 1 };
+const OPTIONS: Names<AcceptOptions> = { key: 1, wait: 1, lease: 1, signal: 1 };
 
 /** A session that is held. `await using` releases it. */
 export class HeldSession {
@@ -53,7 +53,7 @@ export class HeldSession {
     };
     this.renewal = core.renewals.addHold(hold, (message) => {
       this.renewal = undefined;
-      this.lostSignal.abort(new LeaseLost(`session ${key}: ${message}`));
+      this.lostSignal.abort(makeError("lease_lost", `session ${key}: ${message}`));
     });
   }
 
@@ -98,7 +98,7 @@ export class HeldSession {
 
   async [asyncDispose](): Promise<void> {
     await this.release().catch((error: unknown) => {
-      if (!(error instanceof LeaseLost)) throw error;
+      if (!(error instanceof LockLost)) throw error;
     });
   }
 
@@ -122,8 +122,8 @@ export class Sessions {
     const lease = options.lease ?? "30s";
     const body = {
       worker,
-      session: options.session,
-      wait: options.session === undefined ? durationText(options.wait ?? 0, "wait") : undefined,
+      session: options.key,
+      wait: options.key === undefined ? durationText(options.wait ?? 0, "wait") : undefined,
       lease: durationText(lease, "lease"),
     };
     const path = `/v1/queues/${encodeURIComponent(queue)}/sessions/accept`;

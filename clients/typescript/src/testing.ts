@@ -27,8 +27,9 @@ import {
   type MainspringOptions,
   Outcome,
   parseJson,
+  toJson,
   type StandardSchema,
-  WaitTimeout,
+  ResultTimeout,
 } from "./index.js";
 import { STEP_NAME } from "./step_name.js";
 
@@ -203,7 +204,7 @@ export function useServer(
 type Hook = (run: () => Promise<void>) => void;
 
 /**
- * Waits until the job has had this state. Throws WaitTimeout after 10 s, or `timeout`, and at once
+ * Waits until the job has had this state. Throws ResultTimeout after 10 s, or `timeout`, and at once
  * when the job has ended in another state.
  */
 export async function waitFor(
@@ -218,7 +219,7 @@ export async function waitFor(
     } catch (error) {
       if (!(error instanceof MainspringError)) throw error;
       if (error.code === "request_timeout" || error.code === "conflict")
-        throw new WaitTimeout(error.message);
+        throw new ResultTimeout(error.message);
       if (error.again === "no" || performance.now() >= end) throw error;
     }
     await new Promise((resolve) => setTimeout(resolve, 50)); // the server restarts
@@ -337,7 +338,7 @@ export async function drain(ms: Mainspring, scope: DrainScope = {}): Promise<voi
   const body = { namespace: scope.namespace?.name, queue: scope.queue, timeout };
   const done = await ms.request("POST", "/v1/test/drain", body, { timeout });
   if (done["drained"] !== true)
-    throw new WaitTimeout(`${String(done["left"])} jobs are left after ${timeout}`);
+    throw new ResultTimeout(`${String(done["left"])} jobs are left after ${timeout}`);
 }
 
 /** What became due while the clock moved. */
@@ -474,9 +475,9 @@ export async function perform<In, Out>(
 export async function perform(...given: unknown[]): Promise<Performed<unknown>> {
   const { job, handler, rest } = joined(given);
   const [args, options = {}] = rest as [unknown, PerformOptions?];
-  await conforming(job.args, args, `args of ${job.kind}`); // as the enqueue
-  const sent = stored(args === undefined ? {} : args, "args", MAX_RESULT_BYTES);
-  const checked = await conforming(job.args, sent, `args of ${job.kind}`);
+  const what = `args of ${job.kind}`;
+  const sent = stored(await asSent(job.args, args ?? {}, what), "args", MAX_RESULT_BYTES);
+  const checked = await conforming(job.args, sent, what);
   const signal = options.signal ?? new AbortController().signal;
   const done: Performed<unknown> = {
     result: undefined,
@@ -524,6 +525,10 @@ export async function perform(...given: unknown[]): Promise<Performed<unknown>> 
       signal.throwIfAborted();
       done.messages.push(stored(value, "message", MAX_PIECE_BYTES));
     },
+    results: async function* (of) {
+      if (!Array.isArray(of)) throw new TypeError("results: pass a list in tests");
+      yield* of;
+    },
     setSessionState: (value) =>
       void (done.sessionState = stored(value, "session state", MAX_CHECKPOINT_BYTES)),
   };
@@ -531,8 +536,7 @@ export async function perform(...given: unknown[]): Promise<Performed<unknown>> 
   const returned: unknown = done.result;
   if (returned instanceof Outcome && returned.kind !== "complete") return done;
   const result: unknown = returned instanceof Outcome ? returned.result : returned;
-  await conforming(job.result, result, `result of ${job.kind}`);
-  const kept = result === undefined ? undefined : stored(result, "result", MAX_RESULT_BYTES);
+  const kept = await keptResult(job, result);
   done.result = returned instanceof Outcome ? complete(kept, { next: returned.next }) : kept;
   return done;
 }
@@ -562,6 +566,24 @@ async function conforming<T>(
   const [{ message = "is refused", path = [] } = {}] = checked.issues;
   const place = path.map((part) => `.${String(typeof part === "object" ? part.key : part)}`);
   throw new TypeError(`${what}${place.join("")}: ${message}`);
+}
+
+function hasCodec(schema: object): boolean {
+  return "~mainspring" in schema;
+}
+
+async function asSent(schema: StandardSchema, value: unknown, what: string): Promise<unknown> {
+  if (!hasCodec(schema)) await conforming(schema, value, what);
+  return await toJson(schema, value, what);
+}
+
+// As `result()` of a server's job would give it. The form before the schema if it has no codec.
+async function keptResult({ kind, result: schema }: JobDefinition, result: unknown) {
+  const what = `result of ${kind}`;
+  const sent = await asSent(schema, result, what);
+  if (sent === undefined) return undefined;
+  const kept = stored(sent, "result", MAX_RESULT_BYTES);
+  return hasCodec(schema) ? await conforming(schema, kept, what) : kept;
 }
 
 /** What a server would store. Throws if it would refuse the value. */
@@ -637,7 +659,7 @@ export async function assertIdempotent(ms: Mainspring, ...given: unknown[]): Pro
   let ended: JobInfo;
   try {
     const made = await ms.enqueue(definition, args);
-    ended = await made.ended({ timeout: options.timeout ?? "30s" });
+    ended = await made.wait({ timeout: options.timeout ?? "30s" });
   } finally {
     await worker.stop({ timeout: "1s" });
     await space.reset();

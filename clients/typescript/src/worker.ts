@@ -16,8 +16,8 @@ import {
   Cancelled,
   LeaseLost,
   type MainspringError,
-  Shutdown,
-  TimeLimit,
+  ShuttingDown,
+  TimedOut,
 } from "./errors.js";
 import { callHandler, failureOf, givenBack, type Handled, placeOf } from "./handling.js";
 import { LeaseTable } from "./lease_table.js";
@@ -231,7 +231,7 @@ export class Worker {
 
   /**
    * Works until SIGTERM, SIGINT, `signal` or the server's order, then stops. A second signal ends
-   * the process. Rejects with `AccessDenied` if the server refuses the worker's token.
+   * the process. Rejects with `Unauthenticated` if the server refuses the worker's token.
    */
   async run(options: { signal?: AbortSignal; giveBack?: boolean } = {}): Promise<void> {
     const end = new AbortController();
@@ -331,7 +331,7 @@ export class Worker {
     this.slotsReady = 0;
     this.wakeClaimer();
     await this.endClaims();
-    const tell = () => this.tellAll(new Shutdown("the worker stops"));
+    const tell = () => this.tellAll(new ShuttingDown("the worker stops"));
     const tellNoMore = callAfter((timeoutMs * 4) / 5, tell);
     await this.until(() => this.stats.running === 0, timeoutMs);
     tellNoMore();
@@ -692,7 +692,7 @@ export class Worker {
     const begin = now();
     const limitMs = Math.min(attempt.claimed.timeoutMs ?? Infinity, kind.timeoutMs ?? Infinity);
     const overLimit = () =>
-      this.tell(attempt, new TimeLimit(`over its time limit of ${limitMs} ms`));
+      this.tell(attempt, new TimedOut(`over its time limit of ${limitMs} ms`));
     const stopTimer = limitMs === Infinity ? undefined : callAfter(limitMs, overLimit);
     let outcome: Outcome<unknown>;
     try {

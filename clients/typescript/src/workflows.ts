@@ -1,20 +1,22 @@
 // Workflows: steps that are all done, or undone.
 import type { components } from "./api/schema.js";
 import { now } from "./clock.js";
-import { type Core, need, needInteger, query, randomName } from "./core.js";
+import { type Core, need, needInteger, randomName } from "./core.js";
 import {
   type ArgsAnd,
   definitionOf,
   type EnqueueOptions,
   type JobDefinition,
   type NewJob,
+  optionsJson,
   wireJob,
 } from "./define.js";
 import { type Duration, durationMs, durationText, type Id, idText } from "./durations.js";
-import { makeError, WaitTimeout } from "./errors.js";
+import { JobFailed, makeError, ResultTimeout } from "./errors.js";
 import { WAIT_OPTIONS, type WaitOptions } from "./job.js";
 import { checkOptions } from "./options.js";
 import { type Camel, fromWire, toWire } from "./names.js";
+import { pages } from "./pages.js";
 
 type Schemas = components["schemas"];
 /** A job of a step: a definition, a job of `newJob()`, or fields as in `POST /v1/jobs`. */
@@ -38,9 +40,21 @@ type Action =
 
 export type StepDefinition = StepOptions & { name: string } & Action;
 
-export type WorkflowDefinition = Omit<Camel<Schemas["WorkflowDefinition"]>, "steps"> & {
-  steps: readonly StepDefinition[];
-};
+/** `result`: what the workflow returns, with `ref`s. */
+export type WorkflowDefinition<R = unknown> = Omit<
+  Camel<Schemas["WorkflowDefinition"]>,
+  "steps" | "result"
+> & { steps: readonly StepDefinition[]; result?: R };
+export interface StartedWorkflow<R> {
+  readonly id: string;
+  /** The name and the key found an existing workflow. */
+  readonly duplicate: boolean;
+  /**
+   * Waits for the workflow's result. Throws JobFailed if it ends without one or is parked,
+   * ResultTimeout after `timeout`.
+   */
+  result(options?: WaitOptions): Promise<R>;
+}
 export type WorkflowInfo = Camel<Schemas["Workflow"]>;
 export type WorkflowStepInfo = Camel<Schemas["WorkflowStep"]>;
 export type WorkflowState = Schemas["WorkflowState"];
@@ -66,8 +80,9 @@ export function step<In, R>(
  */
 export function ref<R>(step: JobStep<R>): R;
 export function ref<R, K extends keyof R & string>(step: JobStep<R>, field: K): R[K];
+export function ref<R>(step: JobStep<readonly R[]>, index: number): R;
 export function ref(reference: string): never;
-export function ref(to: string | JobStep<unknown>, field?: string): unknown {
+export function ref(to: string | JobStep<unknown>, field?: string | number): unknown {
   const name = typeof to === "string" ? to : to.name;
   return { $ref: field === undefined ? name : `${name}.${field}` };
 }
@@ -112,8 +127,9 @@ function jobWire(job: StepJob, path: string): unknown {
   }
   const options = ofNewJob ? ((given.options ?? {}) as EnqueueOptions) : {};
   const args = ofNewJob ? given.args : undefined;
-  const { args: _, ...rest } = wireJob(definitionOf(named as JobDefinition), undefined, options);
-  return args === undefined ? rest : { ...rest, args };
+  const definition = definitionOf(named as JobDefinition);
+  if (args !== undefined) return wireJob(definition, args, options, `${path}.args`);
+  return optionsJson(definition, options);
 }
 
 const STATES = new Set([
@@ -136,18 +152,19 @@ export class Workflows {
   }
 
   /** Starts a workflow. With a `key`, starting it again answers the first one. */
-  async start(definition: WorkflowDefinition): Promise<{ id: string; duplicate: boolean }> {
+  async start<R = unknown>(definition: WorkflowDefinition<R>): Promise<StartedWorkflow<R>> {
     const key = definition.key ?? `auto-${randomName()}`; // without it a repeat would start another one
     const body = workflowWire({ ...definition, key }, "");
-    return started(await this.#core.call({ method: "POST", path: "/v1/workflows", body }));
+    const made = started(await this.#core.call({ method: "POST", path: "/v1/workflows", body }));
+    return { ...made, result: async (options) => (await this.result(made.id, options)) as R };
   }
 
   async get(id: Id): Promise<WorkflowInfo> {
     return read(await this.#core.call({ method: "GET", path: pathOf(id) }));
   }
 
-  /** Waits until it has ended or is parked. */
-  async ended(id: Id, options: WaitOptions = {}): Promise<WorkflowInfo> {
+  /** Waits until the workflow ends or is parked, or until `timeout`. Returns its record then. */
+  async wait(id: Id, options: WaitOptions = {}): Promise<WorkflowInfo> {
     checkOptions(options, WAIT_OPTIONS);
     const end =
       options.timeout === undefined ? Infinity : now() + durationMs(options.timeout, "timeout");
@@ -156,46 +173,38 @@ export class Workflows {
       const path = pathOf(id, `?wait=${waitMs}ms`);
       return read(await this.#core.call({ method: "GET", path, waitMs, signal }));
     };
-    const info = await this.#core.ask(end, signal, get, ({ state }) => !OPEN.has(state));
-    if (!OPEN.has(info.state)) return info;
-    throw new WaitTimeout(`workflow ${idText(id)} is ${info.state} after the wait`);
+    return await this.#core.ask(end, signal, get, ({ state }) => !OPEN.has(state));
+  }
+
+  /** Waits for the result. Throws JobFailed without one, ResultTimeout after `timeout`. */
+  async result(id: Id, options: WaitOptions = {}): Promise<unknown> {
+    const { state, result, reason } = await this.wait(id, options);
+    if (state === "completed") return result;
+    if (OPEN.has(state))
+      throw new ResultTimeout(`workflow ${idText(id)} has not ended in time: it is ${state}`);
+    throw new JobFailed(idText(id), state, reason, undefined, "workflow");
   }
 
   async *list(
     filter: { name?: string; state?: WorkflowState } = {},
   ): AsyncGenerator<WorkflowInfo, void, undefined> {
-    let before: string | undefined;
-    do {
-      const page = await this.#core.call({
-        method: "GET",
-        path: `/v1/workflows${query({ ...filter, before })}`,
-      });
-      const list = page["workflows"];
-      for (const one of need(list as unknown[], Array.isArray(list), "list of workflows"))
-        yield read(one);
-      const next = page["next"];
-      before = next === null || next === undefined ? undefined : String(next);
-    } while (before !== undefined);
+    const cursor = ["before", "next"] as const;
+    const found = pages(this.#core, "/v1/workflows", "workflows", cursor, filter);
+    for await (const one of found) yield read(one);
   }
 
   async steps(id: Id): Promise<WorkflowStepInfo[]> {
     const out: WorkflowStepInfo[] = [];
-    let after: string | undefined;
-    do {
-      const page = await this.#core.call({
-        method: "GET",
-        path: pathOf(id, `/steps${query({ after })}`),
-      });
-      const steps = page["steps"];
-      out.push(
-        ...fromWire<WorkflowStepInfo[]>(
-          need(steps as unknown[], Array.isArray(steps), "list of steps"),
-        ),
-      );
-      const next = page["next"];
-      after = next === null || next === undefined ? undefined : String(next);
-    } while (after !== undefined);
+    for await (const one of stepPages(this.#core, id)) out.push(fromWire<WorkflowStepInfo>(one));
     return out;
+  }
+
+  /**
+   * The results of a step that args refer to with `by_reference`, in pages: of each element of a
+   * list in order, or of the step itself. A list that is no reference gives its elements.
+   */
+  async *results<R>(of: StepResults | readonly R[]): AsyncGenerator<R, void, undefined> {
+    yield* resultsOf<R>(this.#core, of);
   }
 
   /** The same `id` of a signal again changes nothing. */
@@ -231,6 +240,39 @@ export class Workflows {
   private async post(id: Id, rest: string, body: unknown): Promise<WorkflowInfo> {
     return read(await this.#core.call({ method: "POST", path: pathOf(id, rest), body }));
   }
+}
+
+/** What `{ $ref: "pack", by_reference: true }` in the args of a step becomes. */
+export interface StepResults {
+  readonly $result: { readonly workflow: string | number | bigint; readonly step: string };
+}
+
+/** @internal */
+export async function* resultsOf<R>(
+  core: Core,
+  of: StepResults | readonly R[],
+): AsyncGenerator<R, void, undefined> {
+  if (Array.isArray(of)) return yield* of as readonly R[];
+  const { workflow, step } = (of as Partial<StepResults> | null)?.$result ?? {};
+  if (workflow === undefined || typeof step !== "string") {
+    const text = "results: must be a list, or a reference to the results of a step";
+    throw makeError("invalid_argument", text, { field: "results" });
+  }
+  let [own, elements]: [Record<string, unknown> | undefined, number] = [undefined, 0];
+  for await (const one of stepPages(core, workflow)) {
+    if (own === undefined && one["of"] === undefined && one["name"] === step) own = one;
+    if (own === undefined || one["of"] !== own["number"]) continue;
+    elements += 1;
+    yield (one["result"] ?? null) as R;
+  }
+  if (own === undefined)
+    throw makeError("not_found", `workflow ${String(workflow)} has no step ${step}`);
+  const single = ["result", "job", "workflow"].some((name) => own[name] !== undefined);
+  if (elements === 0 && single) yield (own["result"] ?? null) as R;
+}
+
+function stepPages(core: Core, id: Id) {
+  return pages(core, pathOf(id, "/steps"), "steps", ["after", "next"]);
 }
 
 function pathOf(id: Id, rest = ""): string {

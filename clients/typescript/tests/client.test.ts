@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import { after, before, test } from "node:test";
 
 import {
-  AccessDenied,
+  Unauthenticated,
   defineJob,
   JobFailed,
   Mainspring,
@@ -15,7 +15,7 @@ import {
   QueueFull,
   type,
   ValidationError,
-  WaitTimeout,
+  ResultTimeout,
 } from "mainspring";
 import { silent, useServer } from "mainspring/testing";
 import { z } from "zod";
@@ -61,7 +61,7 @@ test("enqueue: options, unique key, and the job as the server stores it", async 
   assert.deepEqual(info.args, args);
   assert.deepEqual(info.headers, { a: "b" });
   assert.equal((await job.why()).gate, "time");
-  assert.deepEqual(await job.cancel("enough"), { state: "cancelled" });
+  assert.equal(await job.cancel("enough"), "cancelled");
   await assert.rejects(
     job.result(),
     (error: JobFailed) => error.state === "cancelled" && error.reason === "enough",
@@ -248,11 +248,11 @@ test("result: waits, and reports a timeout", async () => {
   await assert.rejects(
     job.result({ timeout: "50ms" }),
     (error) =>
-      error instanceof WaitTimeout &&
+      error instanceof ResultTimeout &&
       /^job \d+ has not ended within 50ms: it is available: .*unserved/.test(error.message),
   );
-  await assert.rejects(server.client().job(999_999_999).get(), NotFound);
-  assert.throws(() => server.client().job("7x"), /whole number/);
+  await assert.rejects(server.client().find(999_999_999).get(), NotFound);
+  assert.throws(() => server.client().find("7x"), /whole number/);
 });
 
 test("an unavailable server: retries are logged once", async () => {
@@ -310,7 +310,7 @@ test("errors: typed by code; a response of a proxy is not an outcome", async () 
   const ms = new Mainspring(fake.url, { log: silent, retryFor: 0 });
   await assert.rejects(
     ms.enqueue("k"),
-    (error: AccessDenied) => error instanceof AccessDenied && error.again === "no",
+    (error: Unauthenticated) => error instanceof Unauthenticated && error.again === "no",
   );
   const codes: [number, unknown, string][] = [
     [404, "<html>no such page</html>", "bad_answer"],
@@ -332,7 +332,7 @@ test("errors: typed by code; a response of a proxy is not an outcome", async () 
     );
   }
   [status, body] = [200, { id: 1, state: "finished" }];
-  await assert.rejects(ms.job(1).result(), /no good state/);
+  await assert.rejects(ms.find(1).result(), /no good state/);
   ms.close();
   fake.close();
 });
@@ -355,7 +355,7 @@ test("a connection that the server closes while it is idle costs no error", asyn
 
 test("a request ends by its signal, and by the timeout of a silent server", async () => {
   const fake = await fakeServer(() => undefined);
-  const ms = new Mainspring(fake.url, { ...quick, readTimeout: "100ms", retryFor: 0 });
+  const ms = new Mainspring(fake.url, { ...quick, requestTimeout: "100ms", retryFor: 0 });
   await assert.rejects(ms.enqueue("k"), (error: MainspringError) => error.code === "timeout");
   const abort = new AbortController();
   setTimeout(() => abort.abort(), 10);
@@ -396,15 +396,15 @@ test("schedules, limits, queues: definitions in camelCase, read back the same", 
   const ms = server.client();
   const report = defineJob("report", { queue: "reports", args: type<{ snake_case: number }>() });
   const when = { cron: "30 2 * * *", timeZone: "Europe/Berlin", misfireWindow: "2h" };
-  const put = () => ms.schedules.put("nightly", when, { job: report, args: { snake_case: 1 } });
+  const put = () => ms.schedules.put("nightly", { job: report, args: { snake_case: 1 } }, when);
   assert.equal((await put()).outcome, "created");
   assert.equal((await put()).outcome, "unchanged");
   const info = await ms.schedules.get("nightly");
   assert.deepEqual([info.timeZone, info.misfireWindow], ["Europe/Berlin", "2h"]);
   assert.deepEqual(info.job?.args, { snake_case: 1 });
   assert.equal((await ms.schedules.preview("nightly", { count: 2 })).length, 2);
-  const { job } = await ms.schedules.trigger("nightly");
-  assert.equal((await ms.job(job).get()).kind, "report");
+  const job = await ms.schedules.trigger("nightly");
+  assert.equal((await ms.get(job)).kind, "report");
   await ms.schedules.pause("nightly", "holiday");
   const names: string[] = [];
   for await (const one of ms.schedules.list()) names.push(one.name);
@@ -421,6 +421,35 @@ test("schedules, limits, queues: definitions in camelCase, read back the same", 
   await ms.queues.pause("reports");
   assert.equal((await ms.queues.get("reports")).paused, true);
   await ms.queues.resume("reports");
+});
+
+test("schedules of an owner are those of the code", async () => {
+  const ms = server.client();
+  const report = defineJob("report", { queue: "reports", args: type<{ full: boolean }>() });
+  const job = newJob(report, { full: true });
+  const code = {
+    nightly: { job, cron: "30 2 * * *" },
+    hourly: { job, every: "1h" },
+  };
+  const created = { nightly: "created", hourly: "created" };
+  assert.deepEqual(await ms.schedules.sync("shop", code, { dryRun: true }), created);
+  await assert.rejects(ms.schedules.get("nightly"), NotFound);
+  assert.deepEqual(await ms.schedules.sync("shop", code), created);
+  await ms.schedules.put("other", { job: report, args: { full: false } }, { every: "1h" });
+  const same = { nightly: "unchanged", hourly: "unchanged" };
+  assert.deepEqual(await ms.schedules.sync("shop", code), same);
+  assert.deepEqual(await ms.schedules.sync("shop", code, { dryRun: true }), same);
+
+  const later = { hourly: { job, every: "2h" } };
+  const plan = { hourly: "replaced", nightly: "removed" };
+  assert.deepEqual(await ms.schedules.sync("shop", later, { dryRun: true }), plan);
+  await ms.schedules.get("nightly"); // still there
+  await assert.rejects(ms.schedules.sync("mail", later), /hourly: belongs to shop, not to mail/);
+  assert.deepEqual(await ms.schedules.sync("shop", later), plan);
+  await assert.rejects(ms.schedules.get("nightly"), NotFound);
+  assert.equal((await ms.schedules.get("hourly")).every, "2h");
+  await ms.schedules.get("other");
+  assert.deepEqual(await ms.schedules.sync("shop", {}), { hourly: "removed" });
 });
 
 test("locks: one holder, renewed until released, and a fence for enqueues", async () => {

@@ -19,7 +19,7 @@ import {
   parseJson,
   retry,
   snooze,
-  WaitTimeout,
+  ResultTimeout,
   type Worker,
 } from "mainspring";
 import { readFileSync } from "node:fs";
@@ -79,7 +79,10 @@ const toSnake = (value: unknown) => renamed(value, snake) as Fields;
 function newJob(fields: Fields): NewJob & { options: EnqueueCall } {
   const { kind, args, unique, fence, ...rest } = fields;
   const options = toCamel<Record<string, unknown>>(rest);
-  if (unique !== undefined) options["key"] = toCamel(unique);
+  if (unique !== undefined) {
+    const { key, for: keyFor, on_conflict: onConflict } = unique as Fields;
+    Object.assign(options, { key, keyFor, onConflict });
+  }
   if (fence !== undefined) {
     const { lease, token } = fence as { lease: string; token: string };
     options["fence"] = { name: lease, token: BigInt(token) };
@@ -99,8 +102,8 @@ interface Run {
 const REASONS: Record<string, string> = {
   Cancelled: "cancelled",
   LeaseLost: "lease_lost",
-  TimeLimit: "timeout",
-  Shutdown: "shutdown",
+  TimedOut: "timeout",
+  ShuttingDown: "shutdown",
 };
 const reasonOf = (signal: AbortSignal) =>
   signal.aborted ? (REASONS[(signal.reason as Error).name] ?? "") : "";
@@ -168,6 +171,26 @@ class Actions {
         return {
           value: dead(fields["reason"] as string, fields["description"] as string | undefined),
         };
+      case "return_odd":
+        return { value: ODD[String(value)]?.() };
+      case "throw_chain":
+        throw chain(value as string[]);
+      case "leave":
+        this.driver.left.push(context);
+        return undefined;
+      case "late":
+        await this.driver.left
+          .pop()
+          ?.progress(Number(value))
+          .catch((error: Error) => run.notes.push({ late: error.name }));
+        return undefined;
+      case "results": {
+        const of = (context.args as Record<string, never>)[String(value)] as never;
+        const results: unknown[] = [];
+        for await (const one of context.results(of)) results.push(one);
+        run.notes.push({ results });
+        return undefined;
+      }
       case "return_bad":
         return { value: new Map() };
       case "throw":
@@ -240,6 +263,19 @@ class Actions {
   }
 }
 
+// What JSON does not have, as handlers return it.
+const ODD: Record<string, () => unknown> = {
+  generator: () => [1].values(),
+  buffer: () => ({ b: [Buffer.from("x")] }),
+  date: () => ({ at: new Date() }),
+  infinity: () => ({ n: [Infinity] }),
+  surrogate: () => ({ t: "\ud83d" }),
+};
+
+function chain([first, ...causes]: string[]): Error {
+  return new Error(first, causes.length === 0 ? undefined : { cause: chain(causes) });
+}
+
 function noted(context: JobContext, name: string): unknown {
   switch (name) {
     case "args":
@@ -304,6 +340,7 @@ const any = {
 class Driver {
   ms = new Mainspring({ log: silent() });
   gates = new Set<string>();
+  left: JobContext[] = [];
   private workers = new Map<string, Worker>();
   private runs = new Map<string, Run[]>();
   private locks = new Map<string, HeldLock>();
@@ -328,7 +365,7 @@ class Driver {
       log: silent(),
       token: options["token"] as string | undefined,
       tls: ca === undefined ? undefined : { ca: readFileSync(ca) },
-      readTimeout: Number(options["timeout_ms"] ?? 30_000),
+      requestTimeout: Number(options["timeout_ms"] ?? 30_000),
       retryFor: Number(options["retry_for_ms"] ?? 15_000),
     });
     return {};
@@ -374,7 +411,7 @@ class Driver {
     const text = (name: string) => f[name] as string;
     switch (op) {
       case "hello":
-        return { language: "typescript", has: ["wide_args"] };
+        return { language: "typescript", has: ["wide_args", "handlers", "classes", "sync"] };
       case "open":
         return await this.open(text("url"), (f["options"] ?? {}) as Fields);
       case "enqueue": {
@@ -393,14 +430,13 @@ class Driver {
         };
       }
       case "get":
-        return toSnake(await ms.job(text("id")).get());
+        return toSnake(await ms.find(text("id")).get());
       case "result":
-        return { result: await ms.job(text("id")).result({ timeout: text("timeout") }) };
+        return { result: await ms.find(text("id")).result({ timeout: text("timeout") }) };
       case "cancel":
-        return await ms.job(text("id")).cancel(f["reason"] as string | undefined);
+        return { state: await ms.find(text("id")).cancel(f["reason"] as string | undefined) };
       case "retry":
-        await ms.job(text("id")).retry();
-        return { state: "available" };
+        return { state: await ms.find(text("id")).retry() };
       case "why":
         return toSnake(await ms.why(text("id")));
       case "work":
@@ -427,7 +463,7 @@ class Driver {
         return { lost: this.locks.get(text("name"))?.signal.aborted };
       case "hold": {
         const { queue, key, wait, lease } = f as Record<string, string>;
-        const held = await ms.sessions.accept(String(queue), { session: key, wait, lease });
+        const held = await ms.sessions.accept(String(queue), { key, wait, lease });
         if (held === undefined) return { key: null };
         this.session = new SessionJobs(held);
         return { key: held.key, token: String(held.token), state: held.state ?? null };
@@ -445,10 +481,17 @@ class Driver {
         return toSnake(
           await ms.schedules.put(
             text("name"),
-            toCamel(when),
             newJob(job as Fields) as { job: string },
+            toCamel(when),
           ),
         );
+      }
+      case "schedule_sync": {
+        const planned = Object.entries(f["schedules"] as Record<string, Fields>).map(
+          ([name, { job, ...when }]) => [name, { ...toCamel<object>(when), job: newJob(job as Fields) }],
+        );
+        const dryRun = f["dry_run"] === true;
+        return await ms.schedules.sync(text("owner"), Object.fromEntries(planned), { dryRun });
       }
       case "schedule_get":
         return toSnake(await ms.schedules.get(text("name")));
@@ -456,7 +499,7 @@ class Driver {
         await ms.schedules.remove(text("name"));
         return {};
       case "schedule_trigger":
-        return await ms.schedules.trigger(text("name"));
+        return { job: await ms.schedules.trigger(text("name")) };
       case "limit":
         await ms.queues.setLimits(text("queue"), toCamel(f["limits"]));
         return {};
@@ -467,9 +510,11 @@ class Driver {
         await ms.queues.resume(text("queue"));
         return {};
       case "workflow_start":
-        return await ms.workflows.start(toCamel(f["workflow"]));
+        return await ms.workflows
+          .start(toCamel(f["workflow"]))
+          .then(({ id, duplicate }) => ({ id, duplicate }));
       case "workflow_wait":
-        return toSnake(await ms.workflows.ended(text("id"), { timeout: text("timeout") }));
+        return toSnake(await ms.workflows.wait(text("id"), { timeout: text("timeout") }));
       case "workflow_signal":
         await ms.workflows.signal(
           text("id"),
@@ -512,12 +557,15 @@ class Driver {
 
 function describe(error: unknown): Fields {
   if (error instanceof JobFailed) {
-    return { code: "job_failed", message: error.message, state: error.state, reason: error.reason };
+    const { name } = error;
+    return { code: "job_failed", class: name, message: error.message, state: error.state, reason: error.reason };
   }
-  if (error instanceof WaitTimeout) return { code: "result_timeout", message: error.message };
+  if (error instanceof ResultTimeout) {
+    return { code: "result_timeout", class: error.name, message: error.message };
+  }
   if (!(error instanceof MainspringError)) return { code: "driver", message: String(error) };
   const { code, message, field, retryAfterMs, maybeDone } = error;
-  return { code, message, field, retry_after_ms: retryAfterMs, maybe_done: maybeDone || undefined };
+  return { code, class: error.name, message, field, retry_after_ms: retryAfterMs, maybe_done: maybeDone || undefined };
 }
 
 function silent() {

@@ -9,7 +9,7 @@ import {
   type LogFields,
   type Logger,
   Mainspring,
-  TimeLimit,
+  TimedOut,
   type Worker,
 } from "mainspring";
 import { silent } from "mainspring/testing";
@@ -270,7 +270,7 @@ test("a handler that does not end: a line each minute, and the end of the worker
   const lines: LogFields[] = [];
   const error = (_: string, fields: LogFields = {}) => void lines.push(fields);
   const job = { id: "1", queue: "q", kind: "k", attempt: 2 };
-  const attempt = { started: true, ended: false, claimed: { job }, stopReason: new TimeLimit("x") };
+  const attempt = { started: true, ended: false, claimed: { job }, stopReason: new TimedOut("x") };
   const overdue = new Overdue({ ...silent, error }, 150_000, () => assert.fail("too early"));
   const asked = now();
   overdue.add(attempt as unknown as Attempt);
@@ -281,8 +281,8 @@ test("a handler that does not end: a line each minute, and the end of the worker
   assert.equal(overdue.look(minutes(1) + 1000).stuck, false);
   assert.equal(overdue.look(minutes(2)).stuck, false);
   assert.deepEqual(lines, [
-    { job: "1", queue: "q", kind: "k", attempt: 2, for: "70s", reason: "TimeLimit" },
-    { job: "1", queue: "q", kind: "k", attempt: 2, for: "130s", reason: "TimeLimit" },
+    { job: "1", queue: "q", kind: "k", attempt: 2, for: "70s", reason: "TimedOut" },
+    { job: "1", queue: "q", kind: "k", attempt: 2, for: "130s", reason: "TimedOut" },
   ]);
   assert.equal(overdue.look(minutes(3)).stuck, true);
   overdue.remove(attempt as unknown as Attempt);

@@ -28,10 +28,10 @@ const directory = mkdtempSync(join(tmpdir(), "mainspring-guide-"));
 const server = useServer({ before, after });
 after(() => rmSync(directory, { recursive: true, force: true }));
 
-const PREAMBLE = `import { AccessDenied, cancel, complete, dead, defer, defineJob, handle, Mainspring, ref, retry, snooze, step, type } from "mainspring";
+const PREAMBLE = `import { Unauthenticated, cancel, complete, dead, defer, defineJob, handle, Mainspring, ref, retry, snooze, step, type } from "mainspring";
 import { thumbnail } from "./jobs.js";
 const ms = new Mainspring(process.env.MAINSPRING_SERVER);
-void [AccessDenied, cancel, complete, dead, defer, defineJob, handle, ref, retry, snooze, step, type, thumbnail];
+void [Unauthenticated, cancel, complete, dead, defer, defineJob, handle, ref, retry, snooze, step, type, thumbnail];
 `;
 
 /** Blocks with a name are files; the others are run together, each in a scope of its own. */

@@ -31,8 +31,8 @@ test("public objects never show the access token", async (t) => {
   await job.result({ timeout: "20s" });
   const objects = [
     ...[ms, ms.queues, ms.schedules, ms.workflows, ms.sessions, ms.jobs(), ms.events()],
-    ...[job, ms.job(1), lock, session, session?.worker(), worker, context],
-    ...[await job.get(), await ms.job(999).get().catch((error: unknown) => error)],
+    ...[job, ms.find(1), lock, session, session?.worker(), worker, context],
+    ...[await job.get(), await ms.find(999).get().catch((error: unknown) => error)],
   ];
   for (const [i, one] of objects.entries()) {
     assert.notEqual(one, undefined, `object ${i}`);
@@ -47,7 +47,7 @@ test("public objects never show the access token", async (t) => {
     assert.ok(!json.includes(token), `object ${i}: ${json.slice(0, 200)}`);
   }
   assert.equal(inspect(job), `Job ${job.id} (available)`);
-  assert.equal(inspect({ job: ms.job(22) }), "{ job: Job 22 }");
+  assert.equal(inspect({ job: ms.find(22) }), "{ job: Job 22 }");
   assert.equal(
     JSON.stringify(job),
     `{"id":"${job.id}","state":"available","duplicate":false}`,
@@ -67,14 +67,13 @@ test("unknown options are refused by name", async () => {
   const ms = server.client();
   const kind = defineJob("k", { queue: "unknown" });
   const given = (options: Record<string, unknown>) => options as object;
-  const key = (onconflict: string) => ({ key: "k", ...given({ onconflict }) });
   const calls: [string, string, () => unknown][] = [
     ["dely", "delay", () => ms.enqueue(kind, { n: 1 }, given({ dely: "5s" }))],
     ["max_attempts", "maxAttempts", () => ms.enqueue("k", {}, given({ max_attempts: 1 }))],
     ["dely", "delay", () => ms.enqueueMany(kind, [{}], given({ dely: "5s" }))],
     ["dely", "delay", () => ms.enqueueMany([newJob(kind, {}, given({ dely: 1 }))])],
     ["fense", "fence", () => ms.enqueueMany([newJob(kind)], given({ fense: {} }))],
-    ["onconflict", "onConflict", () => ms.enqueue(kind, {}, { key: key("keep") })],
+    ["onconflict", "onConflict", () => ms.enqueue(kind, {}, given({ key: "k", onconflict: "keep" }))],
     ["tiemout", "timeout", () => defineJob("zz", given({ tiemout: "5s" }))],
     ["slot", "slots", () => ms.worker(given({ slot: 3 }) as WorkerOptions)],
     ["retryfor", "retryFor", () => new Mainspring(undefined, given({ retryfor: 3 }))],
@@ -82,8 +81,8 @@ test("unknown options are refused by name", async () => {
     ["concurency", "concurrency", () => ms.worker().on(kind, () => 1, given({ concurency: 3 }))],
     ["tll", "ttl", () => ms.lock("l", given({ tll: "1s" }))],
     ["leese", "lease", () => ms.sessions.accept("q", given({ leese: "1s" }))],
-    ["timout", "timeout", () => ms.job(1).result(given({ timout: "1s" }))],
-    ["timout", "timeout", () => ms.workflows.ended(1, given({ timout: "1s" }))],
+    ["timout", "timeout", () => ms.find(1).result(given({ timout: "1s" }))],
+    ["timout", "timeout", () => ms.workflows.wait(1, given({ timout: "1s" }))],
   ];
   for (const [wrong, right, call] of calls) {
     const hint = new RegExp(`"${wrong}": no such option; did you mean "${right}"`);

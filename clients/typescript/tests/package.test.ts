@@ -201,11 +201,11 @@ test("package: programs in all module kinds compile, and invalid ones do not", (
         const text: string = await (await ms.enqueue(plain, { a: 1 })).result();
         handle(job, async ({ args, step }) => (args.a > 1 ? snooze("1s") : { b: await step("s", () => text) }));
         handle(job, () => complete({ b: "x" }));
-        const handles = [await ms.enqueue(bare), await ms.enqueue(bare, {}, { key: "k" })];
+        const handles = [await ms.enqueue(bare), await ms.enqueue(bare, {}, { key: "k", keyFor: "1h" })];
         handles.push(await ms.enqueue(optional), await ms.enqueue(defineJob<void>("v")));
-        await ms.schedules.put("s", { cron: "* * * * *" }, { job: bare });
-        await ms.schedules.put("s", { cron: "* * * * *" }, { job, args: { a: 1 } });
-        const state: JobState = (await ms.job(1n).get()).state;
+        await ms.schedules.put("s", { job: bare }, { cron: "* * * * *" });
+        await ms.schedules.put("s", { job, args: { a: 1 } }, { cron: "* * * * *" });
+        const state: JobState = (await ms.find(1n).get()).state;
         await ms.workflows.start({ name: "w", steps: [{ name: "s", job: { kind: "k", maxAttempts: 3 } }] });
         const first = step("first", job, { a: ref("input.a") }, { deadline: "1h", undo: newJob(bare) });
         const second = step("second", plain, { a: 1 }, { after: ["first"] });
@@ -221,7 +221,7 @@ test("package: programs in all module kinds compile, and invalid ones do not", (
       `ms.enqueue(job)`,
       `newJob(job)`,
       `ms.enqueue(optional, { b: 1 })`,
-      `ms.schedules.put("s", { cron: "* * * * *" }, { job })`,
+      `ms.schedules.put("s", { job }, { cron: "* * * * *" })`,
       `ms.enqueue(job, { a: 1, b: 2 })`,
       `handle(job, () => ({ b: 1 }))`,
       `handle(job, ({ args }) => ({ b: args.c }))`,

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 
-import { complete, defineJob, handle, type Handler, Mainspring, Outcome, snooze, type, WaitTimeout } from "mainspring";
+import { complete, defineJob, handle, type Handler, Mainspring, Outcome, snooze, type, ResultTimeout } from "mainspring";
 import { z } from "zod";
 import {
   advance,
@@ -74,11 +74,11 @@ test("a wait for a state asks once, and again only while the server is away", as
     json(response, 200, { id: 7, state: "running" });
   });
   try {
-    const job = new Mainspring(fake.url, { log: silent }).job(7);
+    const job = new Mainspring(fake.url, { log: silent }).find(7);
     assert.equal((await waitFor(job, "running", { timeout: "0s" })).state, "running");
-    await assert.rejects(waitFor(job, "running", { timeout: "0s" }), WaitTimeout);
+    await assert.rejects(waitFor(job, "running", { timeout: "0s" }), ResultTimeout);
     assert.equal(fake.asked.length, 2);
-    const other = new Mainspring(away.url, { log: silent }).job(7);
+    const other = new Mainspring(away.url, { log: silent }).find(7);
     assert.equal((await waitFor(other, "running", { timeout: "60s" })).state, "running");
     assert.equal(away.asked.length, 2);
   } finally {
@@ -173,7 +173,7 @@ test("an advance fires due jobs, and the workers have run them after a drain", a
   await advance(ms, new Date((await now(ms)).getTime() + 1000), { leases: "keep" });
   await assert.rejects(advance(ms, "999999h"), /advance/);
   await ms.enqueue(mail, { to: "bob" }, { queue: space.queue("unserved") });
-  await assert.rejects(drain(ms, { namespace: space, timeout: "0s" }), WaitTimeout);
+  await assert.rejects(drain(ms, { namespace: space, timeout: "0s" }), ResultTimeout);
 });
 
 test("under chaos every job completes, and runs more than once", async () => {

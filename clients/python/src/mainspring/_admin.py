@@ -5,23 +5,34 @@ Methods that begin with `a` are the same for coroutines: `await ms.queues.apause
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator, Mapping, Sequence, TypeVar
 
 from ._jobs import NewJob, embedded
 from ._operations import Operation, Pages, request, until_state
 from ._values import Duration, duration, instant
 from ._wire import path_part, query, require
-from .errors import InvalidArgument
+from .errors import Conflict, InvalidArgument, JobFailed, NotFound, ResultTimeout
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from . import api
     from ._client import Mainspring
-    from .options import ForkOptions, ScheduleOptions, StepOptions, WorkflowOptions
+    from .options import (
+        ForkOptions,
+        PlannedSchedule,
+        ScheduleOptions,
+        StepOptions,
+        WorkflowFilter,
+        WorkflowOptions,
+    )
 
 T = TypeVar("T")
+Rows = list  # classes here have a method of that name
 WORKFLOW_ENDED = ("completed", "failed", "undone", "cancelled")
 
 
@@ -61,10 +72,10 @@ class Queues(_Group):
     async def aget(self, name: str) -> api.Queue:
         return await self._arun(_get_queue(name))
 
-    def all(self) -> list[api.Queue]:
+    def list(self) -> Rows[api.Queue]:
         return self._run(_all_queues())
 
-    async def aall(self) -> list[api.Queue]:
+    async def alist(self) -> Rows[api.Queue]:
         return await self._arun(_all_queues())
 
     def pause(self, name: str) -> None:
@@ -79,25 +90,25 @@ class Queues(_Group):
     async def aresume(self, name: str) -> None:
         await self._arun(_post(_queue(name, "/resume")))
 
-    def limit(self, name: str, **limits: Unpack[api.QueueLimits]) -> dict[str, Any]:
+    def set_limits(self, name: str, **limits: Unpack[api.QueueLimits]) -> dict[str, Any]:
         """Sets the limits of a queue. Omitted limits are removed.
 
-            ms.queues.limit("mail", concurrency=5, rate={"count": 100, "per": "1m"})
+            ms.queues.set_limits("mail", concurrency=5, rate={"count": 100, "per": "1m"})
 
         Fields: concurrency, rate, per_key, ageing, breaker, quarantine_after, costs, searchable.
         """
         return self._run(_limit(name, limits))
 
-    async def alimit(self, name: str, **limits: Unpack[api.QueueLimits]) -> dict[str, Any]:
+    async def aset_limits(self, name: str, **limits: Unpack[api.QueueLimits]) -> dict[str, Any]:
         return await self._arun(_limit(name, limits))
 
-    def retain(
+    def set_retention(
         self, name: str, *, completed: Duration | None = None, dead: Duration | None = None
     ) -> None:
         """How long ended jobs of the queue are kept; None is the server's default."""
         self._run(_retain(name, completed, dead))
 
-    async def aretain(
+    async def aset_retention(
         self, name: str, *, completed: Duration | None = None, dead: Duration | None = None
     ) -> None:
         await self._arun(_retain(name, completed, dead))
@@ -138,7 +149,7 @@ def _retain(name: str, completed: Duration | None, dead: Duration | None) -> Ope
 class Schedules(_Group):
     """Schedules: jobs created by the clock."""
 
-    def set(
+    def put(
         self,
         name: str,
         job: NewJob[Any] | Mapping[str, Any],
@@ -146,20 +157,50 @@ class Schedules(_Group):
     ) -> dict[str, Any]:
         """Defines a schedule. The same definition again changes nothing.
 
-            ms.schedules.set("nightly", report.new("eu"), cron="30 2 * * *",
+            ms.schedules.put("nightly", report.new("eu"), cron="30 2 * * *",
                              time_zone="Europe/Berlin")
 
         `options`: one of cron, every and at; time_zone, misfire, overlap, jitter, ….
         """
-        return self._run(_set_schedule(name, job, options))
+        return self._run(_put_schedule(name, job, options))
 
-    async def aset(
+    async def aput(
         self,
         name: str,
         job: NewJob[Any] | Mapping[str, Any],
         **options: Unpack[ScheduleOptions],
     ) -> dict[str, Any]:
-        return await self._arun(_set_schedule(name, job, options))
+        return await self._arun(_put_schedule(name, job, options))
+
+    def sync(
+        self, owner: str, schedules: Mapping[str, PlannedSchedule], *, dry_run: bool = False
+    ) -> dict[str, str]:
+        """Makes `schedules` the only ones of `owner`: defines them, and removes those that earlier
+        calls for `owner` defined and that are no longer in it.
+
+            ms.schedules.sync("shop", {"nightly": {"job": report.new(), "cron": "30 2 * * *"}})
+
+        Returns what happens to each: "created", "replaced", "unchanged" or "removed". With
+        `dry_run` nothing is changed. A schedule of another owner is refused with Conflict, before
+        anything is changed; one without an owner becomes the owner's. The jobs have the headers
+        "schedule-owner" and "schedule-digest". An error in between leaves a part of the changes:
+        call again.
+        """
+        outcomes, gone = self._run(_sync(owner, schedules, dry_run))
+        for name in gone:
+            with suppress(NotFound):  # another process of the owner does the same
+                self.remove(name)
+        return outcomes
+
+    async def await_sync(
+        self, owner: str, schedules: Mapping[str, PlannedSchedule], *, dry_run: bool = False
+    ) -> dict[str, str]:
+        """As `sync`, for coroutines."""
+        outcomes, gone = await self._arun(_sync(owner, schedules, dry_run))
+        for name in gone:
+            with suppress(NotFound):
+                await self.aremove(name)
+        return outcomes
 
     def get(self, name: str) -> api.Schedule:
         return self._run(_get_schedule(name))
@@ -167,10 +208,10 @@ class Schedules(_Group):
     async def aget(self, name: str) -> api.Schedule:
         return await self._arun(_get_schedule(name))
 
-    def all(self) -> Iterator[dict[str, Any]]:
+    def list(self) -> Iterator[dict[str, Any]]:
         return _SCHEDULES.read(self._ms.requests)
 
-    def aall(self) -> AsyncIterator[dict[str, Any]]:
+    def alist(self) -> AsyncIterator[dict[str, Any]]:
         return _SCHEDULES.aread(self._ms.requests)
 
     def remove(self, name: str) -> None:
@@ -199,17 +240,17 @@ class Schedules(_Group):
     async def atrigger(self, name: str) -> int:
         return await self._arun(_trigger(name))
 
-    def preview(self, name: str, count: int = 10) -> list[dict[str, Any]]:
+    def preview(self, name: str, count: int = 10) -> Rows[dict[str, Any]]:
         return self._run(_ticks(_schedule(name, "/preview"), {"count": count}))
 
-    async def apreview(self, name: str, count: int = 10) -> list[dict[str, Any]]:
+    async def apreview(self, name: str, count: int = 10) -> Rows[dict[str, Any]]:
         return await self._arun(_ticks(_schedule(name, "/preview"), {"count": count}))
 
-    def ledger(self, name: str, limit: int = 50) -> list[dict[str, Any]]:
+    def ledger(self, name: str, limit: int = 50) -> Rows[dict[str, Any]]:
         """The outcomes of the newest ticks."""
         return self._run(_ticks(_schedule(name, "/ledger"), {"limit": limit}))
 
-    async def aledger(self, name: str, limit: int = 50) -> list[dict[str, Any]]:
+    async def aledger(self, name: str, limit: int = 50) -> Rows[dict[str, Any]]:
         return await self._arun(_ticks(_schedule(name, "/ledger"), {"limit": limit}))
 
 
@@ -224,13 +265,63 @@ def _reason(reason: str) -> dict[str, str]:
     return {"reason": reason} if reason else {}
 
 
-def _set_schedule(
+def _put_schedule(
     name: str, job: NewJob[Any] | Mapping[str, Any], options: ScheduleOptions
 ) -> Operation[dict[str, Any]]:
-    body = {"job": _job(job), **_fields(options)}
+    return (yield from _put_body(name, {"job": _job(job), **_fields(options)}))
+
+
+def _put_body(name: str, body: dict[str, Any]) -> Operation[dict[str, Any]]:
     document: dict[str, Any] = yield request("PUT", _schedule(name), body)
     require(document, "outcome", str)
     return document
+
+
+OWNER, DIGEST = "schedule-owner", "schedule-digest"  # headers of the jobs
+
+
+def _planned(owner: str, schedules: Mapping[str, PlannedSchedule]) -> dict[str, dict[str, Any]]:
+    """The requests for the schedules of an owner."""
+    if not isinstance(owner, str) or not owner:
+        raise InvalidArgument(f"owner {owner!r}: must be a text", field="owner")
+    bodies: dict[str, dict[str, Any]] = {}
+    for name, planned in schedules.items():
+        options = {key: value for key, value in planned.items() if key != "job"}
+        body = {"job": _job(planned["job"], f"{name}.job"), **_fields(options)}
+        headers = {**body["job"].get("headers", {}), OWNER: owner}
+        body["job"]["headers"] = headers
+        text = json.dumps(body, sort_keys=True).encode()
+        headers[DIGEST] = hashlib.sha256(text).hexdigest()[:16]
+        bodies[name] = body
+    return bodies
+
+
+def _headers_of(schedule: api.Schedule) -> Mapping[str, Any]:
+    return schedule["job"].get("headers", {})
+
+
+def _sync(
+    owner: str, schedules: Mapping[str, PlannedSchedule], dry_run: bool
+) -> Operation[tuple[dict[str, str], list[str]]]:
+    """The outcomes, and the schedules that are still to be removed."""
+    bodies = _planned(owner, schedules)
+    there = {one["name"]: _headers_of(one) for one in (yield from _SCHEDULES.whole())}
+    for name in bodies:
+        other = there.get(name, {}).get(OWNER, owner)
+        if other != owner:
+            raise Conflict(f"schedule {name}: belongs to {other}, not to {owner}", field=name)
+    outcomes: dict[str, str] = {}
+    for name, body in bodies.items():
+        if not dry_run:
+            outcomes[name] = (yield from _put_body(name, body))["outcome"]
+        elif name not in there:
+            outcomes[name] = "created"
+        else:
+            same = there[name].get(DIGEST) == body["job"]["headers"][DIGEST]
+            outcomes[name] = "unchanged" if same else "replaced"
+    gone = [name for name, has in there.items() if has.get(OWNER) == owner and name not in bodies]
+    outcomes.update(dict.fromkeys(gone, "removed"))
+    return outcomes, ([] if dry_run else gone)
 
 
 def _get_schedule(name: str) -> Operation[api.Schedule]:
@@ -277,16 +368,34 @@ class Workflow:
         document: api.Workflow = yield request("GET", self._path())
         return document
 
-    def wait(self, timeout: Duration = "60s") -> api.Workflow:
-        """Waits until the workflow ends or is parked, or until `timeout`. Returns its record."""
+    def wait(self, timeout: Duration | None = None) -> api.Workflow:
+        """Waits until the workflow ends or is parked, or until `timeout` (None: forever). Returns
+        its record then."""
         return self._group._run(self._wait(timeout))
 
-    async def await_end(self, timeout: Duration = "60s") -> api.Workflow:
+    async def await_end(self, timeout: Duration | None = None) -> api.Workflow:
         """As `wait`, for coroutines."""
         return await self._group._arun(self._wait(timeout))
 
-    def _wait(self, timeout: Duration) -> Operation[api.Workflow]:
+    def _wait(self, timeout: Duration | None) -> Operation[api.Workflow]:
         return until_state(self._path(), (*WORKFLOW_ENDED, "parked"), timeout)
+
+    def result(self, timeout: Duration | None = None) -> Any:
+        """Waits for the workflow's result. Raises JobFailed if it ends without one or is parked,
+        ResultTimeout after `timeout`."""
+        return self._result_of(self.wait(timeout))
+
+    async def aresult(self, timeout: Duration | None = None) -> Any:
+        return self._result_of(await self.await_end(timeout))
+
+    def _result_of(self, record: api.Workflow) -> Any:
+        state = record["state"]
+        if state == "completed":
+            return record.get("result")
+        if state not in (*WORKFLOW_ENDED, "parked"):
+            raise ResultTimeout(f"workflow {self.id} has not ended in time: it is {state}")
+        why = record.get("reason") or "no reason given"
+        raise JobFailed(f"workflow {self.id} is {state}: {why}", record)
 
     def steps(self) -> Iterator[dict[str, Any]]:
         return self._steps().read(self._group._ms.requests)
@@ -369,9 +478,10 @@ def step(
     return out
 
 
-def ref(reference: str) -> Any:
-    """A reference in the args of a step: `ref("charge.id")`."""
-    return {"$ref": reference}
+def ref(reference: str, *, by_reference: bool = False) -> Any:
+    """A reference in the args of a step: `ref("charge.id")`. `by_reference`: the handler reads the
+    results of the step, however large they are, with `ctx.results`."""
+    return {"$ref": reference, **({"by_reference": True} if by_reference else {})}
 
 
 class Workflows(_Group):
@@ -396,9 +506,21 @@ class Workflows(_Group):
         self, name: str, steps: Sequence[Mapping[str, Any]], options: WorkflowOptions
     ) -> Operation[Workflow]:
         key = options.get("key") or "py-" + secrets.token_hex(16)
-        body = {**_fields(options), "name": name, "steps": list(steps), "key": key}
+        body = {**_fields(options), "name": name, "steps": [*steps], "key": key}
         document = yield request("POST", "/v1/workflows", body)
         return Workflow(self, require(document, "id", int), document.get("duplicate") is True)
 
     def find(self, id: int) -> Workflow:
+        """A handle of a workflow. Sends no request."""
         return Workflow(self, id)
+
+    def list(self, **filter: Unpack[WorkflowFilter]) -> Iterator[api.Workflow]:
+        """Workflows, newest first: by name and state."""
+        return _workflows(filter).read(self._ms.requests)
+
+    def alist(self, **filter: Unpack[WorkflowFilter]) -> AsyncIterator[api.Workflow]:
+        return _workflows(filter).aread(self._ms.requests)
+
+
+def _workflows(filter: WorkflowFilter) -> Pages:
+    return Pages("/v1/workflows", "workflows", ("before", "next"), dict(filter))

@@ -76,7 +76,7 @@ class Mainspring:
         ca_file: str = "",
         certificate_file: str = "",
         key_file: str = "",
-        timeout: Duration = "30s",
+        request_timeout: Duration = "30s",
         connect_timeout: Duration = "5s",
         retry_for: Duration = "15s",
     ) -> None:
@@ -87,7 +87,7 @@ class Mainspring:
             ca_file,
             certificate_file,
             key_file,
-            seconds(timeout, "timeout"),
+            seconds(request_timeout, "request_timeout"),
             seconds(connect_timeout, "connect_timeout"),
             seconds(retry_for, "retry_for"),
         )
@@ -227,7 +227,7 @@ class Mainspring:
         """Enqueues a job. It is on disk when this returns."""
         with sending(self.middleware, [job]) as [job]:
             call = self._enqueue_call(job)
-            return self._enqueued_one(self.requests.run(call))
+            return self._enqueued_one(self.requests.run(call), job)
 
     async def aenqueue(self, job: NewJob[R]) -> Job[R]:
         """Enqueues a job. It is on disk when this returns. Jobs that tasks enqueue at the same
@@ -235,8 +235,9 @@ class Mainspring:
         with sending(self.middleware, [job]) as [job]:
             call = self._enqueue_call(job)
             if job.how.fence is not None or job.how.idempotency_key is not None:
-                return self._enqueued_one(await self.requests.arun(call))
-            return self._enqueued_one(await self.requests.of_loop().enqueues.add(call.body))
+                return self._enqueued_one(await self.requests.arun(call), job)
+            document = await self.requests.of_loop().enqueues.add(call.body)
+            return self._enqueued_one(document, job)
 
     def enqueue_many(
         self, jobs: Iterable[NewJob[R]], *, idempotency_key: str | None = None
@@ -247,7 +248,7 @@ class Mainspring:
             return []
         with sending(self.middleware, jobs) as jobs:
             call = self._enqueue_many_call(jobs, idempotency_key)
-            return self._enqueued_many(self.requests.run(call), len(jobs))
+            return self._enqueued_many(self.requests.run(call), jobs)
 
     async def aenqueue_many(
         self, jobs: Iterable[NewJob[R]], *, idempotency_key: str | None = None
@@ -257,7 +258,7 @@ class Mainspring:
             return []
         with sending(self.middleware, jobs) as jobs:
             call = self._enqueue_many_call(jobs, idempotency_key)
-            return self._enqueued_many(await self.requests.arun(call), len(jobs))
+            return self._enqueued_many(await self.requests.arun(call), jobs)
 
     def _enqueue_call(self, job: NewJob[Any]) -> Call:
         [fields] = encoded([job])
@@ -295,21 +296,22 @@ class Mainspring:
         headers = {"Idempotency-Key": check_header("idempotency_key", key)}
         return Call("POST", "/v1/jobs", data, headers)
 
-    def _enqueued_one(self, document: Any) -> Job[Any]:
+    def _enqueued_one(self, document: Any, job: NewJob[Any]) -> Job[Any]:
         return Job(
             self,
             require(document, "id", int),
             require(document, "state", str),
             document.get("duplicate") is True,
+            self.definitions.get(job.kind),
         )
 
-    def _enqueued_many(self, document: Any, count: int) -> list[Job[Any]]:
-        jobs = require(document, "jobs", list)
-        if len(jobs) != count:
+    def _enqueued_many(self, document: Any, jobs: Sequence[NewJob[Any]]) -> list[Job[Any]]:
+        made = require(document, "jobs", list)
+        if len(made) != len(jobs):
             raise ServerError(
-                f"enqueue: {len(jobs)} answers to {count} jobs", status=200, maybe_done=True
+                f"enqueue: {len(made)} answers to {len(jobs)} jobs", status=200, maybe_done=True
             )
-        return [self._enqueued_one(one) for one in jobs]
+        return [self._enqueued_one(one, job) for one, job in zip(made, jobs)]
 
     def find(self, id: int) -> Job[Any]:
         """A handle of a job. Sends no request."""
@@ -322,11 +324,11 @@ class Mainspring:
     async def aget(self, id: int) -> api.Job:
         return await self.requests.acomplete(_get(id))
 
-    def wait(self, id: int, timeout: Duration = "60s") -> api.Job:
-        """Waits until the job ends, or until `timeout`. Returns its record."""
+    def wait(self, id: int, timeout: Duration | None = None) -> api.Job:
+        """Waits until the job ends, or until `timeout` (None: forever). Returns its record then."""
         return self.requests.complete(_wait(id, timeout))
 
-    async def await_job(self, id: int, timeout: Duration = "60s") -> api.Job:
+    async def await_job(self, id: int, timeout: Duration | None = None) -> api.Job:
         """As `wait`, for coroutines."""
         return await self.requests.acomplete(_wait(id, timeout))
 
@@ -432,18 +434,11 @@ class Mainspring:
 
         return Lock(self, name, ttl, wait, holder)
 
-    def session(
-        self,
-        queue: str,
-        key: str | None = None,
-        *,
-        lease: Duration = "30s",
-        wait: Duration = 0,
-    ) -> _locks.Session:
-        """Holds a session: only this program gets its jobs, in order."""
-        from ._locks import Session
+    @cached_property
+    def sessions(self) -> _locks.Sessions:
+        from ._locks import Sessions
 
-        return Session(self, queue, key, lease, wait)
+        return Sessions(self)
 
     # Workers
 
@@ -475,7 +470,7 @@ def _get(id: int) -> Operation[api.Job]:
     return _record((yield request("GET", _job(id))))
 
 
-def _wait(id: int, timeout: Duration) -> Operation[api.Job]:
+def _wait(id: int, timeout: Duration | None) -> Operation[api.Job]:
     return _record((yield from until_state(_job(id), ENDED, timeout)))
 
 

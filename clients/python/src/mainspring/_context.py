@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Any, Awaitable, Callable, Generator, Protocol, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Protocol,
+    Sequence,
+    TypeVar,
+)
 
 from ._values import MAX_CHECKPOINT, MAX_MESSAGE, Duration, decode, encode, seconds
-from .errors import INTERRUPTS, AttemptEnded, InvalidArgument, TooLarge
+from .errors import INTERRUPTS, AttemptEnded, InvalidArgument, NotFound, TooLarge
 from .outcomes import text as for_people
 
 if TYPE_CHECKING:
     import logging
+    import subprocess
 
 T = TypeVar("T")
 # asyncio and logging are imported where they are used: a program that only enqueues loads neither.
@@ -37,6 +49,10 @@ class Port(Protocol):
     def recall(self, name: str) -> bytes | None: ...
 
     def remember(self, name: str, data: bytes) -> None: ...
+
+    def read(self, path: str) -> Any: ...  # the answer to a GET
+
+    def group(self, leader: int, there: bool) -> None: ...  # of a program
 
 
 class _Base:
@@ -167,6 +183,38 @@ class _Done:
         yield
 
 
+def results_of(of: Any) -> Generator[tuple[str | None, list[Any]], Any, None]:
+    """Yields the path of the next page, None: it has none, and the results so far."""
+    if isinstance(of, (list, tuple)):
+        yield None, [*of]
+        return
+    reference = of.get("$result") if isinstance(of, dict) else None
+    if not isinstance(reference, dict):
+        text = f"results {of!r:.80}: must be a list, or a reference to the results of a step"
+        raise InvalidArgument(text, field="results")
+    workflow, name = reference["workflow"], reference["step"]
+    own: dict[str, Any] | None = None
+    after, elements = "", 0
+    found: list[Any] = []
+    while True:
+        page = yield f"/v1/workflows/{int(workflow)}/steps{after}", found
+        found = []
+        for step in page["steps"]:
+            if own is None and step["name"] == name and "of" not in step:
+                own = step
+            elif own is not None and step.get("of") == own["number"]:
+                found.append(step.get("result"))
+        elements += len(found)
+        if page.get("next") is None:
+            break
+        after = f"?after={page['next']}"
+    if own is None:
+        raise NotFound(f"workflow {workflow} has no step {name}")
+    if not elements and own.keys() & {"result", "job", "workflow"}:
+        found = [own.get("result")]
+    yield None, found
+
+
 class Context(_Base):
     """For handlers that are plain functions. Calls block until the server answers if needed."""
 
@@ -204,6 +252,45 @@ class Context(_Base):
         self._port.remember(name, data)
         fresh: T = decode(data)
         return fresh
+
+
+    def results(self, of: Any) -> Iterator[Any]:
+        """The results of a step that the args refer to with `by_reference`, read in pages: of each
+        element of a list in order, or of the step itself. A list yields its elements.
+
+            @ms.job()
+            def total(ctx: Context, parts: list[int]) -> int:
+                return sum(ctx.results(parts))
+
+        The worker's token needs `read` and `read:payload`.
+        """
+        reading = results_of(of)
+        page: Any = None
+        try:
+            while True:
+                self._check_alive()
+                path, found = reading.send(page)
+                yield from found
+                page = None if path is None else self._port.read(path)
+        except StopIteration:
+            return
+
+
+    def run(self, command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
+        """Runs a program that ends with the attempt: as `subprocess.run`, with `check=True`.
+
+            ctx.run(["ffmpeg", "-i", path, "out.mp4"])
+
+        When the handler should stop, the program gets SIGTERM, after `grace` (2 s) SIGKILL, and
+        the reason is raised. What the program has started ends with it, also when the worker is
+        killed.
+        """
+        from ._programs import run
+
+        self.check()
+        reason, done = run(self._port, command, **options)
+        self._raise(reason)
+        return done
 
 
 class AsyncContext(_Base):
@@ -263,3 +350,28 @@ class AsyncContext(_Base):
         await self._wait(self._port.remember, name, data)
         fresh: T = decode(data)
         return fresh
+
+    async def results(self, of: Any) -> AsyncIterator[Any]:
+        """As `Context.results`: `async for one in ctx.results(parts)`."""
+        reading = results_of(of)
+        page: Any = None
+        try:
+            while True:
+                self._check_alive()
+                path, found = reading.send(page)
+                for one in found:
+                    yield one
+                page = None if path is None else await self._wait(self._port.read, path)
+        except StopIteration:
+            return
+
+    async def run(
+        self, command: Sequence[str], **options: Any
+    ) -> subprocess.CompletedProcess[Any]:
+        """As `Context.run`."""
+        from ._programs import arun
+
+        self.check()
+        reason, done = await arun(self._port, command, **options)
+        self._raise(reason)
+        return done

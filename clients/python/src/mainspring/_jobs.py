@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from . import api
     from ._client import Mainspring
+    from ._convert import Conversions
     from .options import JobOptions
 
 from ._policy import Policy
@@ -168,10 +169,18 @@ class NewJob(Generic[R]):
 class Job(Generic[R]):
     """A job that is on the server's disk."""
 
-    def __init__(self, ms: Mainspring, id: int, state: str = "", duplicate: bool = False) -> None:
+    def __init__(
+        self,
+        ms: Mainspring,
+        id: int,
+        state: str = "",
+        duplicate: bool = False,
+        definition: Definition[Any, R] | None = None,
+    ) -> None:
         self._ms = ms
+        self._definition = definition
         self.id = id
-        self.state = state  # when it was enqueued; `refresh` for now
+        self.state = state  # when it was enqueued; `get` for now
         self.duplicate = duplicate  # a unique key or an idempotency key found it
 
     def __repr__(self) -> str:
@@ -183,43 +192,46 @@ class Job(Generic[R]):
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def refresh(self) -> api.Job:
+    def get(self) -> api.Job:
         """The job's record."""
         record = self._ms.get(self.id)
         self.state = record["state"]
         return record
 
-    async def arefresh(self) -> api.Job:
+    async def aget(self) -> api.Job:
         record = await self._ms.aget(self.id)
         self.state = record["state"]
         return record
 
-    def result(self, timeout: Duration = "60s") -> R:
+    def result(self, timeout: Duration | None = None) -> R:
         """Waits for the job's end and returns its result.
 
-        Raises JobFailed if it ended without one, ResultTimeout if it has not ended in time.
+        Raises JobFailed if it ended without one, ResultTimeout if it has not ended within
+        `timeout` (None: waits forever).
         """
         record = self._ms.wait(self.id, timeout)
         if record["state"] not in ENDED:
             raise self._late(record, timeout, self._ms._why_waits(self.id))
         return cast(R, self._result_of(record))
 
-    async def aresult(self, timeout: Duration = "60s") -> R:
+    async def aresult(self, timeout: Duration | None = None) -> R:
         record = await self._ms.await_job(self.id, timeout)
         if record["state"] not in ENDED:
             raise self._late(record, timeout, await self._ms._awhy_waits(self.id))
         return cast(R, self._result_of(record))
 
-    def _late(self, record: api.Job, timeout: Duration, why: str) -> ResultTimeout:
+    def _late(self, record: api.Job, timeout: Duration | None, why: str) -> ResultTimeout:
         self.state = record["state"]
-        within = duration(timeout)
+        within = duration(timeout or 0)
         text = f"job {self.id} has not ended within {within}: it is {self.state}"
         return ResultTimeout(f"{text}: {why}" if why else text)
 
     def _result_of(self, record: api.Job) -> Any:
         self.state = record["state"]
         if self.state == "completed":
-            return record.get("result")
+            value = record.get("result")
+            made = self._definition
+            return value if made is None else made.conversions.load_result(value)
         why = record.get("description") or record.get("reason") or "no reason given"
         first = why.partition("\n")[0]  # the record has the traceback
         raise JobFailed(f"job {self.id} is {self.state}: {first}", record)
@@ -296,6 +308,22 @@ class Definition(Generic[P, R]):
         self.is_async = inspect.iscoroutinefunction(function)
         return function
 
+    @property
+    def conversions(self) -> Conversions:
+        """How values become JSON and back. Made at the first use: types may be defined later."""
+        found = self.__dict__.get("_conversions")
+        if found is None or found[0] is not self.handler_function:
+            from ._convert import Conversions
+
+            functions = [self.function, self.handler_function or self.function]
+            found = self._conversions = (self.handler_function, Conversions(functions))
+        made: Conversions = found[1]
+        return made
+
+    def find(self, id: int) -> Job[R]:
+        """A handle of a job of this kind: its result is converted. Sends no request."""
+        return Job(self.ms, id, definition=self)
+
     def bind(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The job's args: a JSON object with the parameters by name. Defaults are left out."""
         try:
@@ -311,7 +339,7 @@ class Definition(Generic[P, R]):
                 out.update(value)
             else:
                 out[name] = value
-        return out
+        return self.conversions.dump_args(out)
 
     def new(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[R]:
         """The job, not enqueued."""

@@ -12,7 +12,7 @@ import secrets
 import threading
 from typing import TYPE_CHECKING, Any, Callable
 
-from ._operations import Operation
+from ._operations import Operation, request
 from ._renewer import margin, now
 from ._values import Duration, duration, encode, seconds
 from ._wire import Call, path_part, refusal_of, require
@@ -20,6 +20,7 @@ from .errors import Conflict, InvalidArgument, LockLost, MainspringError
 from .outcomes import OUTCOMES, Complete, ready
 
 if TYPE_CHECKING:
+    from . import api
     from ._client import Mainspring
 
 log = logging.getLogger("mainspring.lock")
@@ -189,7 +190,7 @@ class Lock(_Kept):
 
 class Session(_Kept):
     """A session held by this program: only this program gets its jobs. Created by
-    `Mainspring.session`."""
+    `Mainspring.sessions.accept`."""
 
     def __init__(
         self, ms: Mainspring, queue: str, key: str | None, lease: Duration, wait: Duration
@@ -207,7 +208,7 @@ class Session(_Kept):
 
     @property
     def _path(self) -> str:
-        return f"/v1/queues/{path_part(self.queue)}/sessions/{path_part(self.key)}"
+        return _session(self.queue, self.key)
 
     def accept(self) -> bool:
         """Acquires the session, or the next free one with a job. False: there was none."""
@@ -312,14 +313,14 @@ class Session(_Kept):
         if session_state is not ...:
             self.state = session_state
 
-    def put_state(self, state: Any) -> None:
+    def set_state(self, state: Any) -> None:
         """Sets the session's state without ending a job."""
-        self._ms.requests.complete(self._put_state(state))
+        self._ms.requests.complete(self._set_state(state))
 
-    async def aput_state(self, state: Any) -> None:
-        await self._ms.requests.acomplete(self._put_state(state))
+    async def aset_state(self, state: Any) -> None:
+        await self._ms.requests.acomplete(self._set_state(state))
 
-    def _put_state(self, state: Any) -> Operation[None]:
+    def _set_state(self, state: Any) -> Operation[None]:
         body = {"token": self.token, "state": state}
         yield Call("PUT", f"{self._path}/state", encode(body))
         self.state = state
@@ -371,3 +372,48 @@ class Session(_Kept):
 
     def _none(self) -> Conflict:
         return Conflict(f"no free session of {self.queue}")
+
+
+class Sessions:
+    """Sessions of queues: the jobs of one run in their order."""
+
+    def __init__(self, ms: Mainspring) -> None:
+        self._ms = ms
+
+    def accept(
+        self,
+        queue: str,
+        key: str | None = None,
+        *,
+        lease: Duration = "30s",
+        wait: Duration = 0,
+    ) -> Session:
+        """Holds a session, `with ms.sessions.accept("orders", "anna") as session: …`: only this
+        program gets its jobs, in order. Without a key it is the next free one with a job."""
+        return Session(self._ms, queue, key, lease, wait)
+
+    def get(self, queue: str, key: str) -> api.Session:
+        return self._ms.requests.complete(_get(queue, key))
+
+    async def aget(self, queue: str, key: str) -> api.Session:
+        return await self._ms.requests.acomplete(_get(queue, key))
+
+    def resume(self, queue: str, key: str) -> None:
+        """Continues a session that a dead job has stopped."""
+        self._ms.requests.complete(_resume(queue, key))
+
+    async def aresume(self, queue: str, key: str) -> None:
+        await self._ms.requests.acomplete(_resume(queue, key))
+
+
+def _session(queue: str, key: str) -> str:
+    return f"/v1/queues/{path_part(queue)}/sessions/{path_part(key)}"
+
+
+def _get(queue: str, key: str) -> Operation[api.Session]:
+    document: api.Session = yield request("GET", _session(queue, key))
+    return document
+
+
+def _resume(queue: str, key: str) -> Operation[None]:
+    yield request("POST", _session(queue, key) + "/resume")

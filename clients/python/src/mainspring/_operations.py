@@ -36,9 +36,10 @@ def request(method: str, path: str, body: Any = None, repeat: str = "yes") -> Ca
     return Call(method, path, b"" if body is None else encode(body, "body"), repeat=repeat)
 
 
-def until_state(path: str, states: Collection[str], timeout: Duration) -> Operation[Any]:
+def until_state(path: str, states: Collection[str], timeout: Duration | None) -> Operation[Any]:
     """Waits until the record at `path` is in one of the states, or until `timeout`."""
-    until = time.monotonic() + seconds(timeout, "timeout")
+    within = float("inf") if timeout is None else seconds(timeout, "timeout")
+    until = time.monotonic() + within
     while True:
         left = max(0.0, until - time.monotonic())
         wait = min(left, WAIT_SLICE)
@@ -61,6 +62,17 @@ class Pages:
 
     def _page(self, cursor: Any) -> Call:
         return Call("GET", self._path + query({**self._filter, self._parameter: cursor}))
+
+    def whole(self) -> Operation[list[Any]]:
+        """All items, inside another operation."""
+        items: list[Any] = []
+        cursor: Any = None
+        while True:
+            page = yield self._page(cursor)
+            items += require(page, self._items, list)
+            cursor = page.get(self._next)
+            if cursor is None:
+                return items
 
     def read(self, requests: Requests) -> Iterator[Any]:
         cursor: Any = None

@@ -142,6 +142,12 @@ class PipePort:
     def remember(self, name: str, data: bytes) -> None:
         self._ask("remember", name, data)
 
+    def read(self, path: str) -> Any:
+        return self._ask("read", path)
+
+    def group(self, leader: int, there: bool) -> None:
+        pass  # what descends from this process ends with it
+
 
 def without_values(result: Ready) -> Ready:
     """The same outcome for another process.
@@ -213,7 +219,6 @@ class Pool:
         self._worker = worker
         self._mutex = threading.Lock()
         self._processes: list[SlotProcess] = []
-        self._groups: set[int] = set()
         self.closed = False
         sync = {
             name: (d.kind, place_of(d.handler_function))
@@ -244,9 +249,7 @@ class Pool:
 
     def changed(self, leader: int, there: bool) -> None:
         """A process was started or has ended. The renewing process ends those of a dead worker."""
-        with self._mutex:
-            (self._groups.add if there else self._groups.discard)(leader)
-            self._worker.link.groups(sorted(self._groups))
+        self._worker.link.group(leader, there)
 
     def usable(self, change: int) -> None:
         """A slot has got its process, or has lost it: jobs are claimed for those that have one."""

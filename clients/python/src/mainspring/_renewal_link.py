@@ -43,7 +43,7 @@ class RenewalLink:
         self._own_process = own_process and bool(sys.executable) and not hasattr(sys, "frozen")
         self._mutex = threading.Lock()
         self._leases: dict[int, tuple[int, float]] = {}
-        self._groups: list[int] = []
+        self._groups: set[int] = set()
         self._process: subprocess.Popen[bytes] | None = None
         self._local: Renewals | None = None
         self._ended = False
@@ -97,7 +97,7 @@ class RenewalLink:
         ).start()
         start = {"server": self._server.as_dict(), "worker": self._worker, "lease": self._lease}
         self._write(start)
-        self._write({**self._all(), "groups": self._groups})
+        self._write({**self._all(), "groups": sorted(self._groups)})
 
     def _all(self) -> dict[str, Any]:
         return {"add": [(id, token, at) for id, (token, at) in self._leases.items()]}
@@ -169,12 +169,12 @@ class RenewalLink:
             if removed and not self._ended:
                 self._tell({"remove": removed})
 
-    def groups(self, leaders: list[int]) -> None:
-        """Groups of processes that must not outlive this process."""
+    def group(self, leader: int, there: bool) -> None:
+        """A group of processes that must not outlive this process has started, or has ended."""
         with self._mutex:
-            self._groups = leaders
+            (self._groups.add if there else self._groups.discard)(leader)
             if self._process is not None and not self._ended:
-                self._write({"groups": leaders})
+                self._write({"groups": sorted(self._groups)})
 
     def soon(self) -> None:
         """Renew now: a server that is about to restart grants more than was asked for."""

@@ -19,6 +19,7 @@ from ._failures import raised, text_of
 from ._renewal_link import RENEWER
 from ._values import duration
 from ._middleware import attempting
+from ._operations import request
 from ._policy import GaveUp
 from .errors import Interrupted, InvalidArgument, TooLarge
 from .outcomes import OUTCOMES, Complete, Dead, Outcome, Ready, Retry, ready
@@ -35,6 +36,8 @@ class LocalPort:
 
     def __init__(self, worker: Worker, attempt: Attempt) -> None:
         self._reports = worker.reports
+        self._ms = worker.ms
+        self._link = worker.link
         self._attempt = attempt
 
     def stop_reason(self) -> str:
@@ -65,22 +68,28 @@ class LocalPort:
     def remember(self, name: str, data: bytes) -> None:
         self._reports.remember(self._attempt, Memo(name, data))
 
+    def read(self, path: str) -> Any:
+        return self._ms.requests.run(request("GET", path))
+
+    def group(self, leader: int, there: bool) -> None:
+        self._link.group(leader, there)
+
 
 _ignored: set[tuple[str, str]] = set()
 
 
-def arguments(kind: str, signature: inspect.Signature, args: Any) -> dict[str, Any]:
+def arguments(definition: Any, args: Any) -> dict[str, Any]:
     """The job's args as parameters of its handler.
 
     Args that the handler does not know are left out, so that producers may be newer than workers.
     """
-    parameters = signature.parameters
+    kind, parameters = definition.kind, signature_of(definition).parameters
     if not parameters:
         return {}
     if not isinstance(args, dict):
         raise InvalidArgument(f"args: must be an object, is {type(args).__name__}", field="args")
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-        return dict(args)
+        return dict(definition.conversions.load_args(args))
     known = {name: value for name, value in args.items() if name in parameters}
     for name in args.keys() - known.keys():
         if (kind, name) not in _ignored and len(_ignored) < 1000:
@@ -89,7 +98,7 @@ def arguments(kind: str, signature: inspect.Signature, args: Any) -> dict[str, A
     for name, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and name not in known:
             raise InvalidArgument(f"args.{name}: is missing", field=f"args.{name}")
-    return known
+    return dict(definition.conversions.load_args(known))
 
 
 def signature_of(definition: Any) -> inspect.Signature:
@@ -106,15 +115,22 @@ def signature_of(definition: Any) -> inspect.Signature:
     return signature
 
 
-def outcome_of(value: Any) -> Ready:
+def outcome_of(definition: Any, value: Any) -> Ready:
     """What a handler returned, as an outcome whose payload can be sent."""
-    outcome: Outcome = value if isinstance(value, OUTCOMES) else Complete(value)
     try:
-        return ready(outcome)
+        return ready(converted(definition, value))
     except TooLarge as error:
         return ready(Dead("result_too_large", str(error)))
     except InvalidArgument as error:
         return ready(Dead("bad_result", str(error)))
+
+
+def converted(definition: Any, value: Any) -> Outcome:
+    """What a handler returned, as an outcome whose result is JSON."""
+    outcome: Outcome = value if isinstance(value, OUTCOMES) else Complete(value)
+    if not isinstance(outcome, Complete):
+        return outcome
+    return Complete(definition.conversions.dump_result(outcome.result), outcome.next)
 
 
 def run_sync(definition: Any, context: Context) -> Ready | str:
@@ -123,11 +139,11 @@ def run_sync(definition: Any, context: Context) -> Ready | str:
     try:
         value: Any = None
         with attempting(definition.ms.middleware, context):
-            known = arguments(definition.kind, signature_of(definition), context.args)
+            known = arguments(definition, context.args)
             value = definition.handler_function(context, **known)
-        return outcome_of(value)
+        return outcome_of(definition, value)
     except OUTCOMES as outcome:
-        return outcome_of(outcome)
+        return outcome_of(definition, outcome)
     except BaseException as error:  # SystemExit of a handler must not end the worker
         return failed(definition, context, error)
 
@@ -233,13 +249,13 @@ class Loop:
             assert definition.handler_function is not None
             value: Any = None
             with attempting(definition.ms.middleware, context):
-                known = arguments(definition.kind, signature_of(definition), context.args)
+                known = arguments(definition, context.args)
                 value = await definition.handler_function(context, **known)
-            result = outcome_of(value)
+            result = outcome_of(definition, value)
         except asyncio.CancelledError:
             result = attempt.reason or "the handler's task was cancelled"
         except OUTCOMES as outcome:
-            result = outcome_of(outcome)
+            result = outcome_of(definition, outcome)
         except BaseException as error:
             result = failed(definition, context, error)
         attempt.task = None

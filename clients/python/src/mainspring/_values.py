@@ -94,13 +94,17 @@ def instant(value: str | dt.datetime, field: str = "run_at") -> str:
 
 def _hint(value: object) -> str:
     if isinstance(value, dt.timedelta):
-        return ": send .total_seconds()"
+        return ": annotate it with timedelta, or send .total_seconds()"
     if isinstance(value, (dt.datetime, dt.date, dt.time)):
-        return ": send .isoformat() and parse it in the handler"
+        return f": annotate it with {type(value).__name__}, or send .isoformat()"
     if isinstance(value, (bytes, bytearray)):
-        return ": send text, such as base64"
+        return ": annotate it with bytes, or send base64"
     if isinstance(value, (set, frozenset)):
-        return ": send a list"
+        return ": annotate it with set, or send a list"
+    names = {kind.__name__ for kind in type(value).__mro__}
+    convertible = names & {"Enum", "Decimal", "UUID", "PurePath", "BaseModel"}
+    if convertible or hasattr(type(value), "__dataclass_fields__"):
+        return ": annotate the parameter or the result with its type"
     return ""
 
 

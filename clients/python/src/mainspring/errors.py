@@ -86,7 +86,7 @@ class LockLost(Conflict):
     code = "lease_lost"
 
 
-class Expired(MainspringError):
+class Expired(NotFound):
     """The record existed and its retention has ended."""
 
     code = "expired"

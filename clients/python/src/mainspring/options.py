@@ -1,4 +1,4 @@
-"""Types of the keyword options of `Mainspring.job`, `Definition.options`, `Schedules.set`, ….
+"""Types of the keyword options of `Mainspring.job`, `Definition.options`, `Schedules.put`, ….
 
 Only type checkers need this module. A function of yours can pass options on:
 
@@ -21,6 +21,7 @@ from ._values import Duration
 
 if TYPE_CHECKING:
     from . import api
+    from ._jobs import NewJob
 
 
 class JobOptions(TypedDict, total=False):
@@ -119,6 +120,14 @@ class ScheduleOptions(TypedDict, total=False):
     continuous: api.Continuous | None
 
 
+class _PlannedSchedule(TypedDict):
+    job: NewJob[Any] | Mapping[str, Any]
+
+
+class PlannedSchedule(_PlannedSchedule, ScheduleOptions, total=False):
+    """A schedule for `Schedules.sync`: its job, and when it fires."""
+
+
 class StepOptions(TypedDict, total=False):
     """The other fields of a workflow's step. A step has one of job, workflow, sleep and signal."""
 
@@ -138,6 +147,13 @@ class WorkflowOptions(TypedDict, total=False):
     undo_order: Literal["reverse", "parallel"] | None
     deadline: Duration | None
     result: Any  # what the workflow returns: a value with `ref`s
+
+
+class WorkflowFilter(TypedDict, total=False):
+    """Which workflows `Workflows.list` yields."""
+
+    name: str | None
+    state: api.WorkflowState | None
 
 
 class ForkOptions(TypedDict, total=False):

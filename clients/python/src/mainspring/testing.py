@@ -21,6 +21,7 @@ from . import api
 from ._client import Mainspring
 from ._context import AsyncContext, Context
 from ._jobs import ENDED, Definition, Job, NewJob, Options
+from ._run import converted
 from ._values import Duration, decode, duration, encode, instant, seconds
 from ._wire import Call, query
 from .errors import INTERRUPTS, Conflict, MainspringError, Unavailable
@@ -270,7 +271,7 @@ def assert_idempotent(
     how = dataclasses.replace(how, delay=None, run_at=None, idempotency_key=None, fence=None)
     try:
         with watched.worker(slots=1, queues=[queue]):
-            enqueued: Job[Any] = watched.enqueue(NewJob(job.kind, dict(args), how))
+            enqueued: Job[Any] = watched.enqueue(NewJob(job.kind, job.conversions.dump_args(args), how))
             record = watched.wait(enqueued.id, timeout)
     finally:
         watched.close()
@@ -331,6 +332,12 @@ class FakePort:
         self._once(name)
         self.memos[name] = decode(data)
 
+    def group(self, leader: int, there: bool) -> None:
+        pass
+
+    def read(self, path: str) -> Any:
+        raise ValueError("results: pass a list in tests")
+
     def _once(self, name: str) -> None:
         if name in self.steps:
             raise Conflict(f"step {name}: this attempt has run it before")
@@ -360,7 +367,7 @@ def perform(
     **kwargs: Any,
 ) -> Performed:
     """Runs a handler directly, without a server. Its exceptions are raised. Also raises for a
-    result or an outcome that a worker could not report. The result is as JSON gives it back.
+    result or an outcome that a worker could not report. The result is as `result()` returns it.
 
     `memos` are results of steps that earlier attempts kept; `stop` is a stop reason, such as
     "cancelled", that the handler hears. In a coroutine use `aperform`.
@@ -371,18 +378,19 @@ def perform(
         if asyncio._get_running_loop() is not None:
             raise RuntimeError("perform: an event loop runs in this thread; await aperform(…)")
     record = _record_of(job, job.bind(*args, **kwargs), attempt, checkpoint, headers)
+    known = job.conversions.load_args(record["args"])
     port = FakePort(memos or {}, stop)
     assert job.handler_function is not None
     try:
         if job.is_async:
-            result = asyncio.run(job.handler_function(AsyncContext(record, port), **record["args"]))
+            result = asyncio.run(job.handler_function(AsyncContext(record, port), **known))
         else:
-            result = job.handler_function(Context(record, port), **record["args"])
+            result = job.handler_function(Context(record, port), **known)
     except OUTCOMES as outcome:
         result = outcome
     finally:
         port.stop = "ended"
-    return Performed(_reported(result), port)
+    return Performed(_reported(job, result), port)
 
 
 async def aperform(
@@ -401,14 +409,14 @@ async def aperform(
     assert job.handler_function is not None
     context = AsyncContext(record, port) if job.is_async else Context(record, port)
     try:
-        result = job.handler_function(context, **record["args"])
+        result = job.handler_function(context, **job.conversions.load_args(record["args"]))
         if job.is_async:
             result = await result
     except OUTCOMES as outcome:
         result = outcome
     finally:
         port.stop = "ended"
-    return Performed(_reported(result), port)
+    return Performed(_reported(job, result), port)
 
 
 def _record_of(
@@ -429,14 +437,14 @@ def _record_of(
     }
 
 
-def _reported(result: Any) -> Any:
-    """The result as the server would give it back."""
-    outcome = result if isinstance(result, OUTCOMES) else Complete(result)
+def _reported(job: Definition[Any, Any], result: Any) -> Any:
+    """The result as `Job.result` would return it."""
+    outcome = converted(job, result)
     ready(outcome)
     if not isinstance(outcome, Complete):
         return outcome
-    value = decode(encode(outcome.result, "result"))
-    return dataclasses.replace(outcome, result=value) if outcome is result else value
+    value = job.conversions.load_result(decode(encode(outcome.result, "result")))
+    return Complete(value, outcome.next) if isinstance(result, OUTCOMES) else value
 
 
 def all_enqueued(
@@ -492,7 +500,7 @@ def wait_for(job: Job[Any], state: str, timeout: Duration = "10s") -> api.Job:
     except MainspringError as error:
         if error.code not in ("request_timeout", "conflict"):
             raise
-        record = job.refresh()
+        record = job.get()
         raise AssertionError(
             f"job {job.id} is {record['state']}, not {state}: {record}"
         ) from error

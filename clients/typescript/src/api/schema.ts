@@ -212,35 +212,6 @@ export interface components {
             /** @description Failed attempts. Lists omit errors, checkpoint, result and warning. */
             errors?: components["schemas"]["AttemptError"][];
         };
-        JobPage: {
-            jobs: components["schemas"]["Job"][];
-            /** @description Null on the last page. */
-            next_cursor: string | null;
-            /**
-             * Format: int64
-             * @description Number of records read.
-             */
-            examined: number;
-            /**
-             * Format: int64
-             * @description Number of jobs in the requested queue and states.
-             */
-            of: number;
-        };
-        SessionGrant: {
-            queue: string;
-            key: string;
-            /**
-             * Format: int64
-             * @description Fencing token of the session.
-             */
-            token: number;
-            lease_expires_in_ms: number;
-            /** @description Omitted if the session has none, and in answers to renew. */
-            state?: unknown;
-            /** @description The worker already held the session. */
-            held?: boolean;
-        };
         Session: {
             queue: string;
             key: string;
@@ -302,11 +273,6 @@ export interface components {
              */
             opens_at?: string;
             backlog?: components["schemas"]["Backlog"];
-        };
-        QueueList: {
-            queues: components["schemas"]["Queue"][];
-            /** @description Pass as after. Null on the last page. */
-            next?: string | null;
         };
         /** @enum {unknown} */
         WorkflowState: "running" | "undoing" | "parked" | "completed" | "failed" | "undone" | "cancelled";
@@ -447,14 +413,6 @@ export interface components {
                 step: string;
             };
         };
-        WorkflowList: {
-            workflows: components["schemas"]["Workflow"][];
-            /**
-             * Format: int64
-             * @description Pass as before. Null on the last page.
-             */
-            next: number | null;
-        };
         WorkflowStep: {
             number: number;
             name: string;
@@ -497,25 +455,6 @@ export interface components {
              * @description The earlier of the deadline and the end of the attempt's time limit.
              */
             complete_by?: string;
-        };
-        WorkflowStepList: {
-            steps: components["schemas"]["WorkflowStep"][];
-            /** @description Pass as after. Null on the last page. */
-            next: number | null;
-        };
-        NamedLease: {
-            name: string;
-            /** @description Empty if the lease is free. */
-            holder: string;
-            /**
-             * Format: int64
-             * @description Token of the current or last holder.
-             */
-            token: number;
-            expires_in_ms: number;
-            /** Format: date-time */
-            since?: string;
-            value?: unknown;
         };
         /**
          * @description Policy for a tick while jobs of earlier ticks have not ended.
@@ -752,11 +691,6 @@ export interface components {
             pause_on_failure?: boolean;
             continuous?: components["schemas"]["Continuous"];
         };
-        ScheduleList: {
-            schedules: components["schemas"]["Schedule"][];
-            /** @description Pass as after. Null on the last page. */
-            next: string | null;
-        };
         Preview: {
             ticks: {
                 /** Format: date-time */
@@ -769,11 +703,6 @@ export interface components {
                 /** @description How a clock change moves the tick. */
                 note?: string;
             }[];
-        };
-        Ledger: {
-            ticks: components["schemas"]["LedgerRow"][];
-            /** @description Null on the last page. */
-            next_cursor: string | null;
         };
         LedgerRow: {
             /** Format: int64 */
@@ -802,11 +731,6 @@ export interface components {
             note?: string;
             /** Format: date-time */
             decided_at?: string;
-        };
-        Version: {
-            name?: string;
-            version?: string;
-            api?: string;
         };
         /** @description Attempts that start in a period. Null: no limit. */
         RateLimit: {

@@ -20,6 +20,6 @@ describe("fixtures", () => {
 
   test("the server is that of the file", async ({ mainspring, server }) => {
     expect(server.url).toMatch(/^http:/);
-    await waitFor(mainspring.job(1), "completed");
+    await waitFor(mainspring.find(1), "completed");
   });
 });

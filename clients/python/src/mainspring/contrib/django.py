@@ -45,8 +45,14 @@ UNKNOWN = "unknown"
 log = logging.getLogger("mainspring.django")
 
 
-def on_commit(job: NewJob[Any], then: Callable[[Job[Any]], None] | None = None) -> None:
+def on_commit(
+    job: NewJob[Any],
+    then: Callable[[Job[Any]], None] | None = None,
+    using: str | None = None,
+) -> None:
     """Enqueues a job once the current transaction commits; at once outside of one.
+
+    `using` names the database, as in Django's `transaction.on_commit`.
 
     A job that is enqueued inside a transaction may start before its rows can be read, and stays
     if the transaction is rolled back.
@@ -60,7 +66,7 @@ def on_commit(job: NewJob[Any], then: Callable[[Job[Any]], None] | None = None) 
         if then is not None:
             then(made)
 
-    transaction.on_commit(enqueue)
+    transaction.on_commit(enqueue, using=using)
 
 
 _default: list[Mainspring] = []
