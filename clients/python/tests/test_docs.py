@@ -111,3 +111,9 @@ def test_the_guide_names_existing_things() -> None:
         if name[0].isupper() and name not in ("Exception", "BaseException", "False", "True"):
             known = hasattr(mainspring, name) or name == "MainspringBackend" or name.isupper()
             assert known or name == "ShuttingDown", name
+
+
+def test_the_api_reference_is_up_to_date() -> None:
+    tool = ROOT / "clients/python/tools/reference.py"
+    done = subprocess.run([sys.executable, tool, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
