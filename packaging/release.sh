@@ -11,8 +11,11 @@ source packaging/shell.sh
 need_build "$build"
 version=$(dpkg-parsechangelog -l packaging/debian/changelog -S Version | sed 's/-.*//')
 commit=$(git rev-parse HEAD)
-[[ -z $(git status --porcelain) || -n ${MAINSPRING_RELEASE_DIRTY:-} ]] ||
-  die "the tree has changes: commit them, so that the provenance statement names what was packed"
+if [[ -n $(git status --porcelain) ]]; then
+  [[ -n ${MAINSPRING_RELEASE_DIRTY:-} ]] ||
+    die "the tree has changes: commit them, so that the provenance statement names what was packed"
+  commit+=-dirty  # to try the command out
+fi
 SOURCE_DATE_EPOCH=$(dpkg-parsechangelog -l packaging/debian/changelog -S Timestamp)
 export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
 umask 022
