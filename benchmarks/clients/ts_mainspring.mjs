@@ -1,5 +1,5 @@
 // The TypeScript client. MAINSPRING_SERVER is the server.
-import { defineJob, Mainspring } from "mainspring";
+import { defineJob, Mainspring } from "@mainspring-jobs/client";
 import { enqueues, Lag, main, Rate } from "./measure.mjs";
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };

@@ -10,13 +10,15 @@ trap '[[ -z $server ]] || kill "$server" 2>/dev/null; wait 2>/dev/null; rm -rf "
 
 cd "$work"
 for name in src tests bench docs; do rm -rf "${work:?}/$name"; done
-for name in src tests bench package.json tsconfig.json README.md build.mjs test.mjs schemas.txt; do
+for name in src tests bench package.json tsconfig.json README.md build.mjs reference.mjs test.mjs schemas.txt; do
   [[ ! -e $source/clients/typescript/$name ]] || cp -r "$source/clients/typescript/$name" "$work/"
 done
 mkdir -p docs
 cp -r "$source/docs/guides/typescript.md" "$source/docs/guides/testing.md" "$source/docs/guides/recipes" docs/
 
 node build.mjs
+node reference.mjs "$source/docs/reference/typescript_api.md" --check
+echo "ok: API reference"
 cp "$source/README.md" docs/
 MAINSPRING_DOCS=$work/docs node test.mjs
 echo "ok: tests"

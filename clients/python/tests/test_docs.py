@@ -122,3 +122,9 @@ def test_the_errors_of_the_reference_are_in_both_clients() -> None:
     assert len(names) > 15
     assert {name for name in names if not hasattr(mainspring, name)} == set()
     assert {name for name in names if not re.search(rf"\b{name}\b", index)} == set()
+
+
+def test_the_api_reference_is_up_to_date() -> None:
+    tool = ROOT / "clients/python/tools/reference.py"
+    done = subprocess.run([sys.executable, tool, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,7 +1,7 @@
 // Jobs per second of one worker process: node bench/bench.mjs [--jobs N] [--runs N]
 // Needs the server's program: MAINSPRING_BINARY. Prints medians as JSON.
-import { defineJob, type } from "mainspring";
-import { startServer } from "mainspring/testing";
+import { defineJob, type } from "@mainspring-jobs/client";
+import { startServer } from "@mainspring-jobs/client/testing";
 import { parseArgs } from "node:util";
 
 const { values } = parseArgs({

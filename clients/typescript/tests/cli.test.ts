@@ -6,20 +6,20 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 
-import { useServer } from "mainspring/testing";
+import { useServer } from "@mainspring-jobs/client/testing";
 
 import { Changes } from "../src/watch.js";
 import { eventually, fakeServer, json } from "./fake.js";
 
 const server = useServer({ before, after });
-const root = dirname(dirname(createRequire(import.meta.url).resolve("mainspring")));
+const root = dirname(dirname(createRequire(import.meta.url).resolve("@mainspring-jobs/client")));
 const directory = mkdtempSync(join(tmpdir(), "mainspring-cli-"));
 const children: ChildProcess[] = [];
 
 before(() => {
   const modules = join(directory, "node_modules");
-  mkdirSync(modules);
-  symlinkSync(root, join(modules, "mainspring"));
+  mkdirSync(join(modules, "@mainspring-jobs"), { recursive: true });
+  symlinkSync(root, join(modules, "@mainspring-jobs", "client"));
   symlinkSync(join(root, "node_modules", "esbuild"), join(modules, "esbuild"));
 });
 after(() => {
@@ -51,7 +51,7 @@ function run(
 }
 
 const program = (answer: string, queue: string) => `
-  import { defineJob, handle, type } from "mainspring";
+  import { defineJob, handle, type } from "@mainspring-jobs/client";
   import { suffix } from "./lib/suffix.js";
   interface Args { name: string }
   const greet = defineJob("greet", { queue: "${queue}", args: type<Args>(), result: type<string>() });
@@ -71,7 +71,7 @@ test("work: runs the handlers of a TypeScript file and stops cleanly at SIGTERM"
 
 test("work: SIGTERM releases the job of a stubborn handler; exit code 75", async () => {
   const text = `
-    import { defineJob, handle } from "mainspring";
+    import { defineJob, handle } from "@mainspring-jobs/client";
     export const job = handle(defineJob("hang", { queue: "hangs" }), () => {
       console.log("the handler runs");
       return new Promise<void>(() => {});
@@ -88,7 +88,7 @@ test("work: SIGTERM releases the job of a stubborn handler; exit code 75", async
 
 test("work --exit-when-stuck: exits with 75 when a handler ignores its time limit", async () => {
   const text = `
-    import { defineJob, handle } from "mainspring";
+    import { defineJob, handle } from "@mainspring-jobs/client";
     export const job = handle(
       defineJob("stuck", { queue: "stuck", timeout: "1s" }),
       () => new Promise<void>(() => {}));`;
@@ -103,7 +103,7 @@ test("work --exit-when-stuck: exits with 75 when a handler ignores its time limi
 // As with npx: a shell is between npm and the program, and SIGTERM ends only the shell.
 test("work: ends with the npm that started it, and finishes its job", async () => {
   const text = `
-    import { defineJob, handle } from "mainspring";
+    import { defineJob, handle } from "@mainspring-jobs/client";
     export const job = handle(defineJob("nap", { queue: "naps" }), async () => {
       console.log("the nap begins");
       await new Promise((done) => setTimeout(done, 1000));
@@ -169,7 +169,7 @@ test("work --watch: sees a file beside the worker's directory, in the same packa
     writeFileSync(join(own, "word.ts"), `export const word: string = "${word}";`);
   shared("one");
   const text = `
-    import { defineJob, handle } from "mainspring";
+    import { defineJob, handle } from "@mainspring-jobs/client";
     import { word } from "../word.js";
     export const job = handle(defineJob("say", { queue: "package" }), () => word);`;
   writeFileSync(join(own, "workers", "say.ts"), text);
@@ -186,7 +186,7 @@ test("work --watch: sees a file beside the worker's directory, in the same packa
 // A handler that ends once its directory has the file of its name.
 const gated = (name: string) => `
   import { existsSync } from "node:fs";
-  import { defineJob, handle } from "mainspring";
+  import { defineJob, handle } from "@mainspring-jobs/client";
   export const job = handle(defineJob("${name}", { queue: "${name}" }), async () => {
     console.log("the handler runs");
     while (!existsSync("${name}.open")) await new Promise((done) => setTimeout(done, 20));
@@ -273,7 +273,7 @@ for (const notified of [true, false]) {
 
 test("work: says what it works on and how it stops", async () => {
   const text = `
-    import { defineJob, handle } from "mainspring";
+    import { defineJob, handle } from "@mainspring-jobs/client";
     export const job = handle(defineJob("wait", { queue: "told" }), () => {
       console.log("the handler runs");
       return new Promise<void>(() => {});
@@ -311,7 +311,7 @@ test("work: ends with exit code 77 when the server refuses its token", async () 
 
 test("work: errors name the invalid argument", async () => {
   writeFileSync(join(directory, "empty.ts"), "export const x: number = 1;");
-  const handler = 'import { defineJob, handle } from "mainspring";';
+  const handler = 'import { defineJob, handle } from "@mainspring-jobs/client";';
   writeFileSync(
     join(directory, "options.ts"),
     `${handler} export const jobs = [handle(defineJob("k", { queue: "q" }), () => 1)];`,

@@ -16,8 +16,8 @@ import {
   type,
   ValidationError,
   ResultTimeout,
-} from "mainspring";
-import { silent, useServer } from "mainspring/testing";
+} from "@mainspring-jobs/client";
+import { silent, useServer } from "@mainspring-jobs/client/testing";
 import { z } from "zod";
 
 import { eventually, fakeServer, json } from "./fake.js";
@@ -217,7 +217,7 @@ test("enqueue: a lost answer to many repeats them with one key, and holds up no 
 
 test("10,000 enqueues at once, also with keys, and their results, with 1,024 descriptors", async (t) => {
   const program = `
-    import { defineJob, Mainspring } from "mainspring";
+    import { defineJob, Mainspring } from "@mainspring-jobs/client";
     const ms = new Mainspring(${JSON.stringify(server.url)});
     const job = defineJob("burst", { queue: "burst" });
     const worker = ms.worker({ slots: 50 }).on(job, ({ args }) => args.n);
@@ -232,7 +232,7 @@ test("10,000 enqueues at once, also with keys, and their results, with 1,024 des
     await worker.stop();
     ms.close();`;
   const command = 'ulimit -n 1024; exec "$0" --input-type=module -e "$1"';
-  const cwd = dirname(dirname(createRequire(import.meta.url).resolve("mainspring")));
+  const cwd = dirname(dirname(createRequire(import.meta.url).resolve("@mainspring-jobs/client")));
   const env = { ...process.env, MAINSPRING_ACCESS_TOKEN: server.server.token };
   const child = spawn("sh", ["-c", command, process.execPath, program], { cwd, env });
   t.after(() => child.kill("SIGKILL"));

@@ -12,8 +12,8 @@ import {
   ref,
   step,
   ValidationError,
-} from "mainspring";
-import { perform, useServer } from "mainspring/testing";
+} from "@mainspring-jobs/client";
+import { perform, useServer } from "@mainspring-jobs/client/testing";
 import { z } from "zod";
 
 const server = useServer({ before, after });

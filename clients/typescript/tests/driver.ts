@@ -21,7 +21,7 @@ import {
   snooze,
   ResultTimeout,
   type Worker,
-} from "mainspring";
+} from "@mainspring-jobs/client";
 import { readFileSync } from "node:fs";
 
 type Fields = Record<string, unknown>;

@@ -11,8 +11,8 @@ import {
   Mainspring,
   TimedOut,
   type Worker,
-} from "mainspring";
-import { silent } from "mainspring/testing";
+} from "@mainspring-jobs/client";
+import { silent } from "@mainspring-jobs/client/testing";
 
 import type { Attempt } from "../src/attempt.js";
 import { now } from "../src/clock.js";

@@ -15,9 +15,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 
-import { useServer } from "mainspring/testing";
+import { useServer } from "@mainspring-jobs/client/testing";
 
-const root = dirname(dirname(createRequire(import.meta.url).resolve("mainspring")));
+const root = dirname(dirname(createRequire(import.meta.url).resolve("@mainspring-jobs/client")));
 // A copy of the documents, or those of the source tree.
 const copies = process.env["MAINSPRING_DOCS"];
 const tree = join(root, "..", "..");
@@ -28,7 +28,7 @@ const directory = mkdtempSync(join(tmpdir(), "mainspring-guide-"));
 const server = useServer({ before, after });
 after(() => rmSync(directory, { recursive: true, force: true }));
 
-const PREAMBLE = `import { Unauthenticated, cancel, complete, dead, defer, defineJob, handle, Mainspring, ref, retry, snooze, step, type } from "mainspring";
+const PREAMBLE = `import { Unauthenticated, cancel, complete, dead, defer, defineJob, handle, Mainspring, ref, retry, snooze, step, type } from "@mainspring-jobs/client";
 import { thumbnail } from "./jobs.js";
 const ms = new Mainspring(process.env.MAINSPRING_SERVER);
 void [Unauthenticated, cancel, complete, dead, defer, defineJob, handle, ref, retry, snooze, step, type, thumbnail];
@@ -55,8 +55,9 @@ function writeBlocks(): string[] {
 }
 
 function link(): void {
-  mkdirSync(join(directory, "node_modules"));
-  symlinkSync(root, join(directory, "node_modules", "mainspring"));
+  const scope = join(directory, "node_modules", "@mainspring-jobs");
+  mkdirSync(scope, { recursive: true });
+  symlinkSync(root, join(scope, "client"));
   for (const name of ["zod", "@types", "esbuild"]) {
     symlinkSync(join(root, "node_modules", name), join(directory, "node_modules", name));
   }

@@ -9,8 +9,8 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { createServer as createTlsServer } from "node:tls";
 
-import { type LogFields, Mainspring } from "mainspring";
-import { silent } from "mainspring/testing";
+import { type LogFields, Mainspring } from "@mainspring-jobs/client";
+import { silent } from "@mainspring-jobs/client/testing";
 
 import { callAfter } from "../src/clock.js";
 import { Pauses } from "../src/core.js";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { runInNewContext } from "node:vm";
 
-import { durationMs, formatJson, parseJson } from "mainspring";
+import { durationMs, formatJson, parseJson } from "@mainspring-jobs/client";
 
 test("JSON: integers beyond 2^53 keep all their digits, both ways", () => {
   const text =

@@ -11,8 +11,8 @@ import {
   type MainspringError,
   newJob,
   type WorkerOptions,
-} from "mainspring";
-import { useServer } from "mainspring/testing";
+} from "@mainspring-jobs/client";
+import { useServer } from "@mainspring-jobs/client/testing";
 
 const server = useServer({ before, after });
 

@@ -16,15 +16,15 @@ import { delimiter, dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { build as esbuild } from "esbuild";
-import * as esm from "mainspring";
-import { useServer } from "mainspring/testing";
+import * as esm from "@mainspring-jobs/client";
+import { useServer } from "@mainspring-jobs/client/testing";
 import { rollup } from "rollup";
 import { build as vite } from "vite";
 
 import { VERSION } from "../src/versions.js";
 
 const require = createRequire(import.meta.url);
-const root = dirname(dirname(require.resolve("mainspring")));
+const root = dirname(dirname(require.resolve("@mainspring-jobs/client")));
 const server = useServer({ before, after });
 
 // Readable code for import and require, its maps, and the sources that they name.
@@ -54,9 +54,9 @@ test("package: the client knows its version", () => {
 });
 
 test("package: the copies of import and require work together", async (t) => {
-  const cjs = require("mainspring") as typeof esm;
+  const cjs = require("@mainspring-jobs/client") as typeof esm;
   assert.deepEqual(Object.keys(cjs).sort(), Object.keys(esm).sort());
-  assert.ok(require("mainspring/testing"));
+  assert.ok(require("@mainspring-jobs/client/testing"));
   assert.notEqual(cjs.LeaseLost, esm.LeaseLost);
   class Mine extends esm.MainspringError {}
   for (const [error, kind, is] of [
@@ -111,8 +111,8 @@ async function bundles(directory: string): Promise<string[]> {
     ...{ root: directory, logLevel: "silent", configFile: false, ssr: { noExternal: true } },
     build: { ssr: entry, outDir: out("vite"), minify: false },
   });
-  const installed = join(directory, "node_modules", "mainspring", "dist", "index.js");
-  const resolveId = (id: string) => (id === "mainspring" ? installed : null);
+  const installed = join(directory, "node_modules", "@mainspring-jobs", "client", "dist", "index.js");
+  const resolveId = (id: string) => (id === "@mainspring-jobs/client" ? installed : null);
   const made = await rollup({ input: entry, external, plugins: [{ name: "installed", resolveId }] });
   await made.write({ file: out("rollup.mjs"), format: "es" });
   await made.write({ file: out("rollup.cjs"), format: "cjs" });
@@ -131,7 +131,7 @@ test("package: packed, it runs by import and by require, and in bundles", async 
   const pack = ["pack", "--ignore-scripts", "--pack-destination", directory];
   execFileSync("npm", pack, { cwd: root, stdio: "pipe" });
   const archive = readdirSync(directory).find((name) => name.endsWith(".tgz")) ?? "";
-  const modules = join(directory, "node_modules", "mainspring");
+  const modules = join(directory, "node_modules", "@mainspring-jobs", "client");
   mkdirSync(modules, { recursive: true });
   execFileSync("tar", ["xzf", join(directory, archive), "-C", modules, "--strip-components=1"]);
   for (const map of ["index.js.map", "index.cjs.map", "testing.js.map"]) {
@@ -141,11 +141,11 @@ test("package: packed, it runs by import and by require, and in bundles", async 
     for (const name of sources.filter((one) => !one.startsWith("thread:")))
       assert.ok(existsSync(join(modules, "dist", name)), `${map}: ${name}`);
   }
-  writeFileSync(join(directory, "package.json"), '{"dependencies":{"mainspring":"*"}}');
-  writeFileSync(join(directory, "program.mjs"), `import ${NAMES} from "mainspring";${PROGRAM}`);
+  writeFileSync(join(directory, "package.json"), '{"dependencies":{"@mainspring-jobs/client":"*"}}');
+  writeFileSync(join(directory, "program.mjs"), `import ${NAMES} from "@mainspring-jobs/client";${PROGRAM}`);
   writeFileSync(
     join(directory, "program.cjs"),
-    `const ${NAMES} = require("mainspring");${PROGRAM}`,
+    `const ${NAMES} = require("@mainspring-jobs/client");${PROGRAM}`,
   );
   const files = ["program.mjs", "program.cjs", ...(await bundles(directory))];
   const named = (process.env["MAINSPRING_RUNTIMES"] ?? "").split(delimiter).filter(Boolean);
@@ -186,12 +186,12 @@ test("package: programs in all module kinds compile, and invalid ones do not", (
   const directory = mkdtempSync(join(tmpdir(), "mainspring-types-"));
   try {
     const modules = join(directory, "node_modules");
-    mkdirSync(modules);
-    symlinkSync(root, join(modules, "mainspring"));
+    mkdirSync(join(modules, "@mainspring-jobs"), { recursive: true });
+    symlinkSync(root, join(modules, "@mainspring-jobs", "client"));
     symlinkSync(join(root, "node_modules", "@types"), join(modules, "@types"));
     const good = `
-      import { defineJob, handle, LeaseLost, Mainspring, type, type JobState, complete, newJob, ref, snooze, step } from "mainspring";
-      import { startServer } from "mainspring/testing";
+      import { defineJob, handle, LeaseLost, Mainspring, type, type JobState, complete, newJob, ref, snooze, step } from "@mainspring-jobs/client";
+      import { startServer } from "@mainspring-jobs/client/testing";
       const job = defineJob("k", { args: type<{ a: number }>(), result: type<{ b: string }>() });
       const plain = defineJob<{ a: number }, string>("p", { queue: "q" });
       const bare = defineJob("bare");
@@ -240,7 +240,7 @@ test("package: programs in all module kinds compile, and invalid ones do not", (
     writeFileSync(join(directory, "good.cts"), good);
     writeFileSync(
       join(directory, "bad.mts"),
-      `import { complete, defineJob, handle, Mainspring, newJob, ref, step, type } from "mainspring";
+      `import { complete, defineJob, handle, Mainspring, newJob, ref, step, type } from "@mainspring-jobs/client";
        const optional = defineJob("optional", { args: type<{ a?: number }>() });
        const job = defineJob("k", { args: type<{ a: number }>(), result: type<{ b: string }>() });
        declare const ms: Mainspring; void [complete, newJob];\n` +
@@ -267,12 +267,12 @@ test("package: programs in all module kinds compile, and invalid ones do not", (
     assert.equal(status, 0, stdout);
     // A project without @types/node and esnext.disposable, as `tsc --init` makes it.
     rmSync(join(modules, "@types"));
-    writeFileSync(join(directory, "plain.mts"), `import { Mainspring } from "mainspring";\nvoid Mainspring;`);
+    writeFileSync(join(directory, "plain.mts"), `import { Mainspring } from "@mainspring-jobs/client";\nvoid Mainspring;`);
     const plain = [...options.slice(0, 6), join(directory, "plain.mts")];
     const second = spawnSync(process.execPath, [tsc, ...plain], { encoding: "utf8", cwd: directory });
     assert.equal(second.status, 0, second.stdout);
     // A project whose TypeScript does not read "exports" in package.json.
-    const old = `import { startServer } from "mainspring/testing";\nvoid startServer;`;
+    const old = `import { startServer } from "@mainspring-jobs/client/testing";\nvoid startServer;`;
     writeFileSync(join(directory, "old.ts"), old);
     const commonjs = ["--strict", "--noEmit", "--skipLibCheck", "--target", "es2022"];
     commonjs.push("--module", "commonjs", "--moduleResolution", "node10", join(directory, "old.ts"));

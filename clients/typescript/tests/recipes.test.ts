@@ -15,9 +15,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 
-import { useServer } from "mainspring/testing";
+import { useServer } from "@mainspring-jobs/client/testing";
 
-const root = dirname(dirname(createRequire(import.meta.url).resolve("mainspring")));
+const root = dirname(dirname(createRequire(import.meta.url).resolve("@mainspring-jobs/client")));
 // A copy of the documents, or those of the source tree.
 const copies = process.env["MAINSPRING_DOCS"];
 const recipes = join(copies ?? join(root, "..", "..", "docs", "guides"), "recipes");
@@ -49,8 +49,9 @@ const CHECK = `
 `;
 
 before(() => {
-  mkdirSync(join(directory, "node_modules"));
-  symlinkSync(root, join(directory, "node_modules", "mainspring"));
+  const scope = join(directory, "node_modules", "@mainspring-jobs");
+  mkdirSync(scope, { recursive: true });
+  symlinkSync(root, join(scope, "client"));
   for (const name of ["hono", "express", "@types", "esbuild"])
     symlinkSync(join(root, "node_modules", name), join(directory, "node_modules", name));
   writeFileSync(join(directory, "package.json"), '{"type":"module"}');

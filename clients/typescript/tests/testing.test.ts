@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 
-import { complete, defineJob, handle, type Handler, Mainspring, Outcome, snooze, type, ResultTimeout } from "mainspring";
+import { complete, defineJob, handle, type Handler, Mainspring, Outcome, snooze, type, ResultTimeout } from "@mainspring-jobs/client";
 import { z } from "zod";
 import {
   advance,
@@ -25,11 +25,11 @@ import {
   startServer,
   useServer,
   waitFor,
-} from "mainspring/testing";
+} from "@mainspring-jobs/client/testing";
 
 import { fakeServer, json } from "./fake.js";
 
-const root = dirname(dirname(createRequire(import.meta.url).resolve("mainspring")));
+const root = dirname(dirname(createRequire(import.meta.url).resolve("@mainspring-jobs/client")));
 const server = useServer({ before, after });
 
 const mail = defineJob("mail", { args: type<{ to: string }>(), result: type<number>() });

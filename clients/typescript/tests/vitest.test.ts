@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 
-const root = dirname(dirname(createRequire(import.meta.url).resolve("mainspring")));
+const root = dirname(dirname(createRequire(import.meta.url).resolve("@mainspring-jobs/client")));
 
 test("vitest: the fixtures start a server and close it", () => {
   const vitest = join(root, "node_modules", "vitest", "vitest.mjs");

@@ -25,8 +25,8 @@ import {
   type StepDefinition,
   TimedOut,
   type,
-} from "mainspring";
-import { silent, useServer, waitFor } from "mainspring/testing";
+} from "@mainspring-jobs/client";
+import { silent, useServer, waitFor } from "@mainspring-jobs/client/testing";
 import { z } from "zod";
 
 import { eventually } from "./fake.js";
@@ -232,7 +232,7 @@ test("a failed attempt keeps the whole error, in the job and in the log", async 
 
 /** A program of its own: node:test fails a test whose errors nothing catches. */
 function program(t: TestContext, text: string, flags: readonly string[] = []) {
-  const cwd = dirname(dirname(createRequire(import.meta.url).resolve("mainspring")));
+  const cwd = dirname(dirname(createRequire(import.meta.url).resolve("@mainspring-jobs/client")));
   const { url, server: running } = server;
   const env = { ...process.env, MAINSPRING_SERVER: url, MAINSPRING_ACCESS_TOKEN: running.token };
   const child = spawn(process.execPath, [...flags, "--input-type=module", "-e", text], { cwd, env });
@@ -248,7 +248,7 @@ test("an error that nothing catches fails the attempt of its job alone", async (
   const kind = defineJob("strays", { queue: "strays", args: type<{ how: string }>() });
   const worker = program(
     t,
-    `import { defineJob, Mainspring } from "mainspring";
+    `import { defineJob, Mainspring } from "@mainspring-jobs/client";
     const ms = new Mainspring();
     await ms.worker().on(defineJob("strays", { queue: "strays" }), async ({ args, job, signal }) => {
       if (job.attempt > 1) return "second";
@@ -287,7 +287,7 @@ test("an error that nothing catches fails the attempt of its job alone", async (
 
 test("an error of other code ends the process as it does without a worker", async (t) => {
   const text = `
-    import { defineJob, Mainspring } from "mainspring";
+    import { defineJob, Mainspring } from "@mainspring-jobs/client";
     const ms = new Mainspring();
     ms.worker().on(defineJob("k", { queue: "other_code" }), () => 1);
     setImmediate(() => `;

@@ -1,8 +1,8 @@
 // Run by vitest, from vitest.test.ts.
 import { describe, expect } from "vitest";
-import { defineJob, type } from "mainspring";
-import { assertEnqueued, waitFor } from "mainspring/testing";
-import { test } from "mainspring/testing/vitest";
+import { defineJob, type } from "@mainspring-jobs/client";
+import { assertEnqueued, waitFor } from "@mainspring-jobs/client/testing";
+import { test } from "@mainspring-jobs/client/testing/vitest";
 
 const double = defineJob("double", { args: type<{ n: number }>(), result: type<number>() });
 
