@@ -106,6 +106,30 @@ with tempfile.TemporaryDirectory(prefix="mainspring-compose.") as name:
         process.terminate()
         process.wait(60)
 
+def prometheus_rule():
+    """The rules of packaging/prometheus as an object of the Prometheus operator."""
+    rules = (PACKAGING / "prometheus/mainspring.rules.yml").read_text()
+    head = "# Made by `manifests_test.py PROGRAM --write` of packaging/prometheus/mainspring.rules.yml.\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: mainspring\nspec:\n"
+    return head + "".join(f"  {line}\n" if line else "\n" for line in rules[rules.index("groups:"):].splitlines())
+
+
+rule_file = PACKAGING / "kubernetes/monitoring/prometheusrule.yaml"
+if sys.argv[2:] == ["--write"]:
+    rule_file.write_text(prometheus_rule())
+check(rule_file.exists() and rule_file.read_text() == prometheus_rule(), "prometheusrule.yaml has the rules of packaging/prometheus; see --write")
+label = "labels: {app.kubernetes.io/name: mainspring}"
+for place in ("directory", "postgresql"):
+    kinds = {file.name: file.read_text() for file in (PACKAGING / "kubernetes" / place).glob("*.yaml")}
+    services = [text for text in kinds.values() if re.search("^kind: Service$", text, re.M)]
+    check(sum(f"\n  {label}" in text for text in services) == 1, f"kubernetes/{place}: the ServiceMonitor finds one Service, so it scrapes each server once")
+    check(sum("clusterIP: None" in text for text in services) == 1, f"kubernetes/{place}: one Service is headless")
+    workload = kinds.get("statefulset.yaml", kinds.get("deployment.yaml"))
+    listened = set(re.findall(r'"0\.0\.0\.0:(\d+)"', workload))
+    allowed = set(re.findall(r"\{port: (\d+)\}", kinds["network.yaml"]))
+    check(listened and listened == allowed, f"kubernetes/{place}: the NetworkPolicy allows the ports that the server listens on: {sorted(listened)} {sorted(allowed)}")
+    named = re.findall(r"serviceName: (\S+)", workload)
+    check(all(f"name: {name}\n" in kinds["pods.yaml"] for name in named), f"kubernetes/{place}: the StatefulSet names the headless Service")
+
 for unit in (PACKAGING / "systemd").glob("*.service"):
     for line in re.findall(r"^ExecStart=/usr/bin/mainspring (.*)$", unit.read_text(), re.M):
         command = line.split()[0]
