@@ -6,7 +6,7 @@
 # shellcheck disable=SC2034
 BUILD_PACKAGES=(g++ cmake ninja-build ccache libboost1.81-dev libssl-dev libsqlite3-dev libfmt-dev
   rapidjson-dev libexpected-dev libcli11-dev libtomlplusplus-dev libhowardhinnant-date-dev
-  libarchive-dev libcurl4-openssl-dev libpq-dev tzdata)
+  libarchive-dev libcurl4-openssl-dev libpq-dev zlib1g-dev tzdata)
 # shellcheck disable=SC2034
 TEST_BUILD_PACKAGES=(doctest-dev librapidcheck-dev python3)
 # shellcheck disable=SC2034
