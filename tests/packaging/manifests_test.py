@@ -130,6 +130,20 @@ for place in ("directory", "postgresql"):
     named = re.findall(r"serviceName: (\S+)", workload)
     check(all(f"name: {name}\n" in kinds["pods.yaml"] for name in named), f"kubernetes/{place}: the StatefulSet names the headless Service")
 
+packed = [f"docs/{kind}/{page}.md" for kind, pages in re.findall(r"docs/(\w+)/\{([\w,]+)\}\.md", (PACKAGING / "deb.sh").read_text()) for page in pages.split(",")]
+named = [line.rpartition("/")[2] for line in (PACKAGING / "debian/mainspring.docs").read_text().split()]
+check(sorted(os.path.basename(page) for page in packed) == sorted(named), f"the package has the pages that deb.sh makes: {len(packed)}")
+with tempfile.TemporaryDirectory(prefix="mainspring-docs.") as name:
+    subprocess.run([sys.executable, PACKAGING / "packaged_docs.py", name, *packed], check=True)
+    pages = {file.name: file.read_text() for file in pathlib.Path(name).iterdir()}
+    for page, text in pages.items():
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(#[^)]*)?\)", text):
+            heads = {"#" + re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in re.findall(r"^#+ (.*)$", pages.get(target or page, ""), re.M)}
+            good = target in pages or not target or target.startswith("examples/") and (PACKAGING / target[9:]).exists()
+            check(good and (not anchor or anchor in heads), f"packaged {page}: {target}{anchor} leads somewhere")
+    for url in re.findall(r"runbook_url: file:///usr/share/doc/mainspring/(\S+)#(\S+)", rule_file.read_text()):
+        check(url[1] in re.findall(r"^#+ (\S+)$", pages.get(url[0], "").lower(), re.M), f"the package has the runbook {url[0]}#{url[1]}")
+
 for unit in (PACKAGING / "systemd").glob("*.service"):
     for line in re.findall(r"^ExecStart=/usr/bin/mainspring (.*)$", unit.read_text(), re.M):
         command = line.split()[0]
