@@ -159,6 +159,11 @@ for name in re.findall(r"^#?(\w+) = ", config.read_text(), re.M):
 
 pages = subprocess.run([sys.executable, PACKAGING / "man_pages.py", pathlib.Path(PROGRAM).parent / "share/mainspring.1", "/dev/null/none"], capture_output=True)
 check(pages.returncode != 0, "man pages cannot be written to a place that is none")
+with tempfile.TemporaryDirectory(prefix="mainspring-man.") as name:
+    subprocess.run([sys.executable, PACKAGING / "man_pages.py", pathlib.Path(PROGRAM).parent / "share/mainspring.1", name], check=True)
+    written = {file.name: file.read_text() for file in pathlib.Path(name).iterdir()}
+    check(all("\n.nh\n" in text and "\n.SH SYNOPSIS\n" in text for text in written.values()), "each man page has a synopsis and does not hyphenate")
+    check(re.search(r"^\.B mainspring dead list\nList dead jobs", written["mainspring.1"], re.M), "mainspring(1) says what each command does")
 
 
 def lost(given, kept, path=""):
