@@ -37,7 +37,8 @@ Instant Replanner::look(Now now) {
     const Duration age = now.instant - jump_->at;
     if (now.wall - (jump_->wall + age) <= kJump) {
       log_.warn("the wall clock was ahead and is right again; schedules are planned again",
-                {{"since", format_wall_time(jump_->wall)}, {"for", format_duration(age)}});
+                {{"since", format_wall_time(jump_->wall)},
+                 {"for", format_duration(std::chrono::round<std::chrono::seconds>(age))}});
       undecided_after_ = jump_->wall;
       jump_.reset();
     } else if (age > kRemembered) {
