@@ -46,8 +46,10 @@ python3 packaging/man_pages.py "$build/share/mainspring.1" "$root/usr/share/man/
 install -D -m 644 "$build/share/completion/mainspring.bash" "$root/usr/share/bash-completion/completions/mainspring"
 install -D -m 644 "$build/share/completion/_mainspring" "$root/usr/share/zsh/vendor-completions/_mainspring"
 install -D -m 644 "$build/share/completion/mainspring.fish" "$root/usr/share/fish/vendor_completions.d/mainspring.fish"
-install -m 644 docs/guides/{install,operating,exposing,reverse_proxy,alerts}.md docs/reference/{config,metrics,licences}.md "$root/doc"
-cp -r packaging/prometheus packaging/grafana packaging/nginx packaging/caddy "$root/examples"
+python3 packaging/packaged_docs.py "$root/doc" docs/guides/{install,operating,exposing,reverse_proxy,load_balancing,alerts}.md \
+  docs/reference/{config,metrics,licences,operations,limits}.md
+cp -r packaging/prometheus packaging/grafana packaging/nginx packaging/caddy packaging/haproxy \
+  "$root/examples"
 install -m 644 packaging/systemd/serve-jobs.conf "$root/examples"
 find "$root" -exec touch -h -d "@$(dpkg-parsechangelog -l "$source/debian/changelog" -S Timestamp)" {} +
 

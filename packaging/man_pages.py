@@ -34,13 +34,16 @@ for group, sections in groups.items():
     page = f"mainspring-{group}"
     escaped = page.replace("-", "\\-")
     words = [re.match(r"\.SS mainspring ((?:[a-z\\-]+ ?)+)", section)[1].strip() for section in sections]
+    synopsis = ".br\n".join(re.sub(r"\.SS (mainspring (?:[a-z\\-]+ ?)+)(.*)", r".B \1\n\2", one.split("\n")[0]) + "\n" for one in sections)
     about = summary(sections[0]) if len(sections) == 1 else ", ".join(f"{word}" for word in words)
     (directory / f"{page}.1").write_text(
         f'.\\" Made by packaging/man_pages.py from the output of `mainspring man`.\n'
-        f'.TH {page.upper()} 1 "" "{version}" "User Commands"\n'
+        f'.TH {page.upper()} 1 "" "{version}" "User Commands"\n.nh\n.ad l\n'
         f".SH NAME\n{escaped} \\- {about[0].lower() + about[1:]}\n"
-        f".SH COMMANDS\n{''.join(sections)}"
+        f".SH SYNOPSIS\n{synopsis}.SH COMMANDS\n{''.join(sections)}"
         f".SH SEE ALSO\n.BR mainspring (1)\nfor flags of every command, exit codes and settings\n"
     )
-    listing += f".TP\n.BR {escaped} (1)\n{', '.join(words)}\n"
+    listing += f".SS {escaped}(1)\n"
+    for word, section in zip(words, sections):
+        listing += f".TP\n.B mainspring {word}\n{summary(section)}.\n"
 (directory / "mainspring.1").write_text(before + ".SH COMMANDS\n" + listing + ".SH FLAGS OF EVERY COMMAND\n" + after)

@@ -6,13 +6,14 @@
 # shellcheck disable=SC2034
 BUILD_PACKAGES=(g++ cmake ninja-build ccache libboost1.81-dev libssl-dev libsqlite3-dev libfmt-dev
   rapidjson-dev libexpected-dev libcli11-dev libtomlplusplus-dev libhowardhinnant-date-dev
-  libarchive-dev libcurl4-openssl-dev libpq-dev tzdata)
+  libarchive-dev libcurl4-openssl-dev libpq-dev zlib1g-dev tzdata)
 # shellcheck disable=SC2034
 TEST_BUILD_PACKAGES=(doctest-dev librapidcheck-dev python3)
 # shellcheck disable=SC2034
 TEST_PACKAGES=(imagemagick curl openssl python3-croniter sqlite3 procps slowhttptest iproute2 testssl.sh
   postgresql pgbouncer patroni etcd-server python3-etcd poppler-utils gdb pkg-config chromium
-  python3-httpx python3-pytest mypy python3-django python3-fastapi python3-celery systemd prometheus nginx-light)
+  python3-httpx python3-pytest mypy python3-django python3-fastapi python3-celery python3-yaml systemd
+  prometheus nginx-light caddy haproxy)
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "${0##*/}: $*"; exit 1; }
@@ -135,7 +136,7 @@ QUIET_FILES=()
 QUIET_SERVICES=()
 quiet_servers() {
   local service
-  for service in etcd patroni pgbouncer prometheus nginx; do
+  for service in etcd patroni pgbouncer prometheus nginx caddy haproxy; do
     [[ -e /etc/init.d/$service ]] || QUIET_SERVICES+=("$service")
   done
   put_quiet /usr/sbin/policy-rc.d 755 '#!/bin/sh

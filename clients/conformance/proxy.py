@@ -22,6 +22,7 @@ class Proxy:
         self.server_port = port
         self.rules: list[dict[str, Any]] = []
         self.requests: list[dict[str, Any]] = []
+        self.connections: set[socket.socket] = set()
         self.mutex = threading.Lock()
         proxy = self
 
@@ -38,6 +39,14 @@ class Proxy:
         self.http = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
         threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        """As a machine that goes away: its port refuses, and open connections break."""
+        self.http.shutdown()
+        self.http.server_close()
+        with self.mutex:
+            for connection in self.connections:
+                _hang_up(connection)
 
     def reset(self) -> None:
         with self.mutex:
@@ -75,6 +84,16 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = 1 << 16
     disable_nagle_algorithm = True
     owner: Proxy
+
+    def setup(self) -> None:
+        super().setup()
+        with self.owner.mutex:
+            self.owner.connections.add(self.connection)
+
+    def finish(self) -> None:
+        with self.owner.mutex:
+            self.owner.connections.discard(self.connection)
+        super().finish()
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -154,12 +173,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _hang_up(self) -> None:
         self.close_connection = True
-        try:
-            self.connection.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
+        _hang_up(self.connection)
 
     do_GET = do_POST = do_PUT = do_DELETE = _serve
+
+
+def _hang_up(connection: socket.socket) -> None:
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
 
 
 def _body(rule: dict[str, Any]) -> bytes:

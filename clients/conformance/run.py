@@ -129,6 +129,7 @@ class Runner:
         self.directory = directory
         self.server = Server(arguments.binary, f"{directory}/data")
         self.proxy = Proxy(self.server.port)
+        self.first: Proxy | None = None  # before `proxy` in the list of URLs
         self.driver = Driver(arguments.driver)
         self.extra: dict[str, Server] = {}
         self.options = dict(one.split("=", 1) for one in arguments.option)
@@ -141,6 +142,9 @@ class Runner:
             return self.server.url
         if via == "proxy":
             return self.proxy.url
+        if via == "list":
+            self.first = Proxy(self.server.port)
+            return f"{self.first.url},{self.proxy.url}"
         return self.extra_server(via).url
 
     def extra_server(self, via: str) -> Server:
@@ -212,6 +216,12 @@ class Runner:
             self.keep(step, document)
         elif "proxy" in step:
             self.proxy.add(expand(step["proxy"]))
+        elif "first" in step:
+            assert self.first is not None
+            if step["first"] == "close":
+                self.first.close()
+            else:
+                self.first.add(expand(step["first"]))
         elif "requests" in step:
             self.requests(step["requests"])
         elif "further" in step:

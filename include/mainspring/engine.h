@@ -15,7 +15,8 @@
 //   engine->enqueue(Thumbnail{.path = "a.jpg"});
 //
 // A directory opens an engine inside this process. https://HOST:PORT (also http:// on this machine,
-// and unix:/PATH) connects to a server, with the same calls. All calls are thread-safe.
+// and unix:/PATH) connects to a server, with the same calls; of several URLs, separated by commas,
+// the next is used while one is unreachable. All calls are thread-safe.
 // Guide: docs/guides/cpp.md.
 #pragma once
 

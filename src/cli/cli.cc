@@ -123,6 +123,12 @@ std::string advice(const Error& error, const Parsed* parsed) {
     return "Start a server with `mainspring serve`, or name one with --server URL or "
            "MAINSPRING_SERVER.";
   }
+  if (client && error.code == ErrorCode::unauthenticated) {
+    return "Put the token into MAINSPRING_ACCESS_TOKEN, or name its file with --token-file.";
+  }
+  if (client && error.message.find("local issuer certificate") != std::string::npos) {
+    return "Name the certificate of its authority with --ca-file or MAINSPRING_CA_FILE.";
+  }
   return "";
 }
 

@@ -284,8 +284,9 @@ Result<void> collect(Level& level, Parsed& parsed) {
   }
   for (const auto& [name, values] : level.settings) {
     if (values.empty()) continue;
-    MS_TRY(once(flag_of(*find_setting(name)), values.size()));
-    parsed.settings[name] = values.back();
+    const bool list = name == "server";  // tried in this order
+    if (!list) MS_TRY(once(flag_of(*find_setting(name)), values.size()));
+    parsed.settings[name] = list ? fmt::format("{}", fmt::join(values, ",")) : values.back();
   }
   for (const auto& [name, on] : level.setting_switches) {
     if (on) parsed.settings[name] = "true";

@@ -18,8 +18,9 @@ std::vector<Setting> make_general() {
        .value = "URL",
        .member = &Options::server,
        .scopes = kClientScope,
-       .meaning = "the server that commands talk to: http://HOST:PORT, https://HOST:PORT or "
-                  "unix:PATH"},
+       .meaning = "the server that commands talk to: http://HOST:PORT, https://HOST:PORT, both "
+                  "also with a path prefix, or unix:PATH; a list (commas, or repeated) is tried in "
+                  "order while a server is unreachable"},
       {.name = "color",
        .value = "WHEN",
        .member = &Options::color,

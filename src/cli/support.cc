@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <sstream>
 
 #include "base/mutex.h"
 #include "env/clock.h"
@@ -67,9 +68,11 @@ ProgramAccess program_access(const Invocation& invocation, JobTokens& tokens) {
     return problem ? path : out.string();
   };
   constexpr std::string_view kUnix = "unix:";
-  std::string server = without_password(invocation.options.server);
-  if (server.starts_with(kUnix)) {
-    server = std::string(kUnix) + absolute(server.substr(kUnix.size()));
+  std::string server;
+  std::istringstream urls(without_password(invocation.options.server));
+  for (std::string url; std::getline(urls, url, ',');) {
+    if (!server.empty()) server += ',';
+    server += url.starts_with(kUnix) ? std::string(kUnix) + absolute(url.substr(5)) : url;
   }
   ProgramAccess access;
   access.server = [server] { return server; };

@@ -61,38 +61,48 @@ struct Client::Impl {
     const std::function<bool()>* ask_to_end = nullptr;
   };
 
-  Impl(ClientOptions options_, HttpUrl url_, std::unique_ptr<TlsClient> tls_, Random& random_)
-      : options(std::move(options_)), url(std::move(url_)), tls(std::move(tls_)), random(random_) {}
+  Impl(ClientOptions options_, std::vector<HttpUrl> urls_, std::unique_ptr<TlsClient> tls_,
+       Random& random_)
+      : options(std::move(options_)),
+        urls(std::move(urls_)),
+        tls(std::move(tls_)),
+        random(random_),
+        idle(urls.size()) {}
 
   Result<std::string> run(const Call& call) MS_EXCLUDES(mutex);
   ExchangeResult once(const Call& call) MS_EXCLUDES(mutex);
+  ExchangeResult at(std::size_t server, const Call& call) MS_EXCLUDES(mutex);
   void look_at_certificate() MS_EXCLUDES(mutex);
   void pause(Duration length, const std::stop_token& stop) MS_EXCLUDES(mutex);
 
-  std::unique_ptr<Connection> take() MS_EXCLUDES(mutex) {
+  std::unique_ptr<Connection> take(std::size_t server) MS_EXCLUDES(mutex) {
     MutexLock lock(mutex);
-    while (!idle.empty()) {
-      std::unique_ptr<Connection> connection = std::move(idle.back());
-      idle.pop_back();
+    std::vector<std::unique_ptr<Connection>>& kept = idle[server];
+    while (!kept.empty()) {
+      std::unique_ptr<Connection> connection = std::move(kept.back());
+      kept.pop_back();
       if (connection->usable()) return connection;
     }
     return nullptr;
   }
-  void give_back(std::unique_ptr<Connection> connection) MS_EXCLUDES(mutex) {
+  void give_back(std::size_t server, std::unique_ptr<Connection> connection) MS_EXCLUDES(mutex) {
     if (!connection->usable()) return;
     MutexLock lock(mutex);
-    if (idle.size() < options.max_idle_connections) idle.push_back(std::move(connection));
+    if (idle[server].size() < options.max_idle_connections) {
+      idle[server].push_back(std::move(connection));
+    }
   }
 
   const ClientOptions options;
-  const HttpUrl url;
-  const std::unique_ptr<TlsClient> tls;  // nullptr = not https
+  const std::vector<HttpUrl> urls;
+  std::atomic<std::size_t> current{0};   // the server that calls go to, in `urls`
+  const std::unique_ptr<TlsClient> tls;  // nullptr = no https
   Random& random;
   const SystemClock clock;  // time limits of sockets use real time in any case
   Mutex mutex;
   CondVar paused;
   Instant look_at MS_GUARDED_BY(mutex);  // the certificate
-  std::vector<std::unique_ptr<Connection>> idle MS_GUARDED_BY(mutex);
+  std::vector<std::vector<std::unique_ptr<Connection>>> idle MS_GUARDED_BY(mutex);  // per server
   std::atomic<std::int64_t> made{0};
 };
 

@@ -22,6 +22,9 @@ namespace {
 constexpr int kListPage = 1000;
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestPause = std::chrono::seconds(2);
+// With several servers: a machine that is off does not refuse connections, so this bounds the time
+// until the next server is tried.
+constexpr Duration kConnectToOneOf = std::chrono::seconds(1);
 // How long finish is awaited; a stopping worker waits for it. The worker repeats it on failure.
 constexpr Duration kFinishWithin = std::chrono::seconds(10);
 
@@ -39,6 +42,11 @@ bool is_good(const HttpResponse& response) {
 // The answer of a proxy whose server is unreachable: the request may have been processed.
 bool is_gateway_error(const HttpResponse& response) {
   return response.status == 502 || response.status == 504;
+}
+
+// The server has not executed the request: it is unreachable, or refused it for now.
+bool is_undone(const ExchangeResult& result) {
+  return result ? result->status == 503 && result->retry_after_s > 0 : result.error().unsent;
 }
 
 Error error_of(const HttpResponse& response) {
@@ -72,13 +80,14 @@ std::string percent_encode(std::string_view text) {
 
 std::vector<Error> ClientOptions::validate() const {
   std::vector<Error> errors;
-  if (auto good = parse_http_url(url); !good) {
-    errors.push_back(good.error());
-  } else if (!token.empty() && !good->tls && !good->local()) {
+  const auto urls = parse_http_urls(url);
+  if (!urls) errors.push_back(urls.error());
+  for (const HttpUrl& one : urls ? *urls : std::vector<HttpUrl>()) {
+    if (token.empty() || one.tls || one.local()) continue;
     errors.push_back(invalid(
         "url", fmt::format("url \"{}\": a token must not go over plain HTTP to another machine, "
                            "where others could read it: use https://{}",
-                           url.substr(0, 200), good->authority)));
+                           url.substr(0, 200), one.authority)));
   }
   if (!is_token_text(token.reveal())) {
     errors.push_back(invalid("token", fmt::format("the token: must be at most {} characters, all "
@@ -98,13 +107,33 @@ std::vector<Error> ClientOptions::validate() const {
   return errors;
 }
 
-// Sends one request. If a kept connection turns out to be closed, sends it again on a new one: the
-// server closes idle connections at any time, and has not read a request that came after that.
+// Sends one request to the current server. If that server is unreachable or refuses for now, the
+// next one of the list becomes the current one. The request is sent to it at once if the first
+// server has not executed it, or if repeating is safe. A wrong token is an answer like any other.
 ExchangeResult Client::Impl::once(const Call& call) {
+  std::size_t server = current.load();
+  for (std::size_t tried = 1;; ++tried) {
+    ExchangeResult result = at(server, call);
+    const bool undone = is_undone(result);
+    const bool away = undone || (result ? is_gateway_error(*result) : !result.error().stopped);
+    if (!away || urls.size() == 1) return result;
+    std::size_t failed = server;
+    server = (server + 1) % urls.size();
+    current.compare_exchange_strong(failed, server);
+    const bool may = undone || call.repeat == Repeat::yes;
+    if (!may || tried == urls.size() || call.stop.stop_requested()) return result;
+  }
+}
+
+// If a kept connection turns out to be closed, sends the request again on a new one: the server
+// closes idle connections at any time, and has not read a request that came after that.
+ExchangeResult Client::Impl::at(std::size_t server, const Call& call) {
+  const HttpUrl& url = urls[server];
   if (tls && options.warn) look_at_certificate();
   const Duration first =
       call.answer_within > Duration(0) ? call.answer_within : options.read_timeout;
-  const Connection::Limits limits{std::min(options.connect_timeout, first), first,
+  const Duration most = urls.size() > 1 ? kConnectToOneOf : kForever;
+  const Connection::Limits limits{std::min({options.connect_timeout, most, first}), first,
                                   options.read_timeout, call.after_stop};
   const TraceHeaders* trace = call.method == "GET" ? nullptr : current_trace();
   if (trace == nullptr && call.method != "GET" && !options.trace.empty()) trace = &options.trace;
@@ -121,25 +150,27 @@ ExchangeResult Client::Impl::once(const Call& call) {
   // A call that must not run twice uses a new connection: on a kept connection it could not know
   // whether the server closed before or after running it.
   const bool may_take = call.repeat != Repeat::unseen || MS_MUTANT(run_asked_for_again);
-  if (std::unique_ptr<Connection> kept = may_take ? take() : nullptr) {
+  std::unique_ptr<Connection> kept = may_take ? take(server) : nullptr;
+  const bool reused = kept != nullptr;
+  if (reused) {
     ExchangeResult result = kept->exchange(url, request, limits, call.stop);
     if (result) {
-      give_back(std::move(kept));
+      give_back(server, std::move(kept));
       return result;
     }
     const bool closed =
         result.error().error.code == ErrorCode::unavailable && !result.error().answered;
     if (!closed || result.error().stopped) return result;
   }
-  const std::shared_ptr<SSL_CTX> context = tls ? tls->context() : nullptr;
+  const std::shared_ptr<SSL_CTX> context = url.tls ? tls->context() : nullptr;
   auto fresh = Connection::open(url, context.get(), limits.connect, call.stop);
   if (!fresh) {
-    fresh.error().unsent = true;
+    fresh.error().unsent = !reused;  // the server may have executed it before it went away
     return tl::unexpected(std::move(fresh.error()));
   }
   ++made;
   ExchangeResult result = (*fresh)->exchange(url, request, limits, call.stop);
-  if (result) give_back(std::move(*fresh));
+  if (result) give_back(server, std::move(*fresh));
   return result;
 }
 
@@ -202,14 +233,14 @@ Result<std::string> Client::Impl::run(const Call& call) {
 
 Result<std::unique_ptr<Client>> Client::open(ClientOptions options, Random& random) {
   if (auto errors = options.validate(); !errors.empty()) return errors.front();
-  MS_TRY_ASSIGN(HttpUrl url, parse_http_url(options.url));
+  MS_TRY_ASSIGN(std::vector<HttpUrl> urls, parse_http_urls(options.url));
   std::unique_ptr<TlsClient> tls;
-  if (url.tls) {
+  if (std::any_of(urls.begin(), urls.end(), [](const HttpUrl& url) { return url.tls; })) {
     MS_TRY_ASSIGN(tls,
                   TlsClient::open({options.ca_file, options.certificate_file, options.key_file}));
   }
   return std::unique_ptr<Client>(new Client(
-      std::make_unique<Impl>(std::move(options), std::move(url), std::move(tls), random)));
+      std::make_unique<Impl>(std::move(options), std::move(urls), std::move(tls), random)));
 }
 
 Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

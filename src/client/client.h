@@ -5,6 +5,9 @@
 // random pauses if that is safe: enqueue sends an idempotency key (a random one if the caller gave
 // none), the others are idempotent. claim, renew and finish are not repeated here: the worker that
 // makes them decides.
+//
+// The URL may list several servers of one store. Calls use the first until it is unreachable, then
+// the next, and so on: see Client::Impl::once.
 #pragma once
 
 #include <atomic>
@@ -27,7 +30,9 @@ namespace mainspring {
 inline constexpr Duration kCertificateEndsSoon = std::chrono::hours(24 * 7);
 
 struct ClientOptions {
-  std::string url;  // http://HOST:PORT, https://HOST:PORT or unix:PATH
+  // http://HOST:PORT, https://HOST:PORT (also with a path before /v1) or unix:PATH. Several servers
+  // of one store are separated by commas.
+  std::string url;
   // Sent with each request; empty = none. Over plain HTTP only on this machine.
   Secret token;
   // For https; PEM files, read again at a new connection if they were replaced. The server must
@@ -35,7 +40,7 @@ struct ClientOptions {
   std::string ca_file;           // the CA of the server's certificate; "" = the system's CAs
   std::string certificate_file;  // the client's own, "" = none
   std::string key_file;          // of that certificate; mode 0600 or stricter
-  Duration connect_timeout = std::chrono::seconds(5);
+  Duration connect_timeout = std::chrono::seconds(5);  // at most 1 s if there are several servers
   // Maximum time without a byte of the answer; claims and waits add their own waiting time. Raise
   // for huge batches on slow disks.
   Duration read_timeout = std::chrono::seconds(30);

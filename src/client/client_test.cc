@@ -200,11 +200,91 @@ TEST_CASE("a URL has the scheme http, a host and a port") {
   CHECK(parse_http_url("http://localhost:8080")->port == "8080");
   CHECK(parse_http_url("http://example.com/")->port == "80");
   CHECK(parse_http_url("http://[::1]:99")->host == "::1");
+  CHECK(parse_http_url("http://[::1]:99/a/b/")->prefix == "/a/b");
+  CHECK(parse_http_url("https://example.com/jobs")->authority == "example.com");
   for (const char* bad :
        {"", "localhost:8080", "unix:", "http://", "http://:80", "http://x:0", "http://x:99999",
-        "http://x:a", "http://x/y", "http://u@x", "http://[::1"}) {
+        "http://x:a", "http:///y", "http://u@x", "http://x/y?z", "http://x/y z", "http://[::1"}) {
     CHECK_MESSAGE(!parse_http_url(bad), bad);
   }
+  CHECK(parse_http_urls("http://a:1/x,https://b,unix:/c")->at(2).unix_path == "/c");
+  for (const char* bad : {"http://a,", ",http://a", "http://a,b"}) CHECK(!parse_http_urls(bad));
+}
+
+namespace {
+
+constexpr const char* kNoWorkers = R"({"workers":[]})";
+constexpr const char* kMade = R"({"jobs":[{"id":7,"state":"available"}]})";
+
+// The URL of a port on which no server listens: its socket is bound, so that no other gets it.
+struct Refusing {
+  int socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  std::string url;
+  Refusing() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    REQUIRE(bind(socket_, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size);
+    url = fmt::format("http://127.0.0.1:{}", ntohs(address.sin_port));
+  }
+  ~Refusing() { close(socket_); }
+};
+
+}  // namespace
+
+TEST_CASE("the path of a URL comes before each path of the API") {
+  FakeServer server([](const Seen&) { return answer(200, kNoWorkers); });
+  Rig rig(server.url() + "/jobs/");
+  CHECK(rig.client->workers());
+  CHECK(server.seen().at(0).target == "/jobs/v1/workers");
+}
+
+TEST_CASE("every call reaches the next server of the list while one refuses connections") {
+  const Refusing first;
+  FakeServer second([](const Seen& seen) {
+    return answer(200, seen.target == "/v1/workers" ? kNoWorkers : R"({"jobs":[]})");
+  });
+  Rig rig(first.url + "," + second.url(), 0s);
+  CHECK(rig.client->claim({.worker = "w", .queues = {"q"}}, 0s, {}));  // the client repeats none
+  CHECK(rig.client->workers());
+  CHECK(rig.client->connections_made() == 1);  // the second call begins at the second server
+}
+
+TEST_CASE("a request that may have been executed is repeated only with a key") {
+  FakeServer dying([](const Seen&) -> std::string { return ""; });
+  FakeServer other([](const Seen& seen) {
+    return answer(200, seen.target == "/v1/jobs" ? kMade : R"({"jobs":[]})");
+  });
+  Rig rig(dying.url() + "," + other.url(), 0s);
+  CHECK_FALSE(rig.client->request("POST", "/v1/jobs/7/clone", "{}"));
+  CHECK(other.seen().empty());
+  CHECK(rig.client->claim({.worker = "w", .queues = {"q"}}, 0s, {}));  // goes to the next server
+  CHECK(dying.seen().size() == 1);
+  Rig keyed(dying.url() + "," + other.url(), 0s);
+  CHECK(keyed.client->enqueue(one_job()));
+  CHECK(dying.seen().at(1).key == other.seen().at(1).key);
+}
+
+TEST_CASE("a server that asks to come back later is left, one that refuses the token is not") {
+  FakeServer draining([](const Seen&) {
+    return answer(503, R"({"error":{"code":"unavailable"}})", "Retry-After: 9\r\n");
+  });
+  FakeServer strict([](const Seen&) {
+    return answer(401, R"({"error":{"code":"unauthenticated"}})", "WWW-Authenticate: Bearer\r\n");
+  });
+  FakeServer last([](const Seen&) { return answer(200, R"({"jobs":[]})"); });
+  Rig rig(draining.url() + "," + strict.url() + "," + last.url(), 0s);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(rig.client->claim({.worker = "w", .queues = {"q"}}, 0s, {}).error().code ==
+          ErrorCode::unauthenticated);
+  }
+  CHECK(draining.seen().size() == 1);
+  CHECK(strict.seen().size() == 2);
+  CHECK(last.seen().empty());
+  Rig none(draining.url() + "," + draining.url(), 0s);
+  CHECK(none.client->enqueue(one_job()).error().retry_after_ms == 9000);
 }
 
 TEST_CASE("calls are requests over one keep-alive connection") {

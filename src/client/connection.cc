@@ -403,8 +403,8 @@ ExchangeResult Connection::receive(const HttpRequest& request, const Limits& lim
 
 ExchangeResult Connection::exchange(const HttpUrl& url, const HttpRequest& request,
                                     const Limits& limits, std::stop_token stop) {
-  std::string head = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: mainspring\r\n",
-                                 request.method, request.target, url.authority);
+  std::string head = fmt::format("{} {}{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: mainspring\r\n",
+                                 request.method, url.prefix, request.target, url.authority);
   if (!request.file_name.empty()) {
     head += fmt::format("Content-Disposition: attachment; filename=\"{}\"\r\n", request.file_name);
   }

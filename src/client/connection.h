@@ -10,6 +10,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "mainspring/result.h"
 #include "mainspring/time.h"
@@ -17,19 +18,22 @@
 
 namespace mainspring {
 
-// The parts of http://HOST:PORT, https://HOST:PORT or unix:PATH. HOST may be a name, an IPv4 or a
-// bracketed IPv6 address.
+// The parts of http://HOST:PORT/PREFIX, https://HOST:PORT/PREFIX or unix:PATH. HOST may be a name,
+// an IPv4 or a bracketed IPv6 address.
 struct HttpUrl {
   std::string host;  // without brackets
   std::string port;  // "80" or "443" if the URL has none
   std::string authority;
+  std::string prefix;  // "/jobs": comes before each path; "" = none
   bool tls = false;
   std::string unix_path;  // "" = TCP
   // True if all traffic stays on this machine: "localhost", loopback addresses, unix sockets.
   bool local() const;
 };
-// Errors: invalid_argument (another scheme, a path, a user, a bad port).
+// Errors: invalid_argument (another scheme, a query, a user, a bad port).
 Result<HttpUrl> parse_http_url(std::string_view url);
+// One URL or several, separated by commas.
+Result<std::vector<HttpUrl>> parse_http_urls(std::string_view urls);
 
 struct HttpRequest {
   std::string_view method;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "base/secret.h"
 #include "client/connection.h"
@@ -13,6 +14,7 @@ namespace mainspring {
 namespace {
 
 constexpr std::string_view kForms = "http://HOST:PORT, https://HOST:PORT or unix:PATH";
+constexpr std::size_t kMaxUrls = 16;
 
 bool is_port(std::string_view text) {
   int port = 0;
@@ -44,10 +46,13 @@ Result<HttpUrl> parse_http_url(std::string_view url) {
   out.tls = url.starts_with("https://");
   if (!out.tls && !url.starts_with("http://")) return bad(fmt::format("must be {}", kForms));
   std::string_view rest = url.substr(out.tls ? 8 : 7);
-  if (rest.ends_with('/')) rest.remove_suffix(1);
-  if (rest.find_first_of("/?#@ \r\n\t") != std::string_view::npos) {
-    return bad(fmt::format("must be {}, without user, path or query", kForms));
+  if (std::any_of(rest.begin(), rest.end(), [](char c) { return c <= ' ' || c >= 0x7f; }) ||
+      rest.find_first_of("?#@") != std::string_view::npos) {
+    return bad(fmt::format("must be {}, without user or query", kForms));
   }
+  while (rest.ends_with('/')) rest.remove_suffix(1);
+  out.prefix = rest.substr(std::min(rest.find('/'), rest.size()));
+  rest.remove_suffix(out.prefix.size());
   out.authority = rest;
   std::string_view after = rest;
   if (rest.starts_with('[')) {
@@ -65,6 +70,20 @@ Result<HttpUrl> parse_http_url(std::string_view url) {
   if (out.host.empty()) return bad("must have a host");
   if (!is_port(out.port)) return bad("the port must be 1 to 65535");
   return out;
+}
+
+Result<std::vector<HttpUrl>> parse_http_urls(std::string_view urls) {
+  std::vector<HttpUrl> out;
+  for (std::string_view rest = urls;;) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    MS_TRY_ASSIGN(HttpUrl url, parse_http_url(rest.substr(0, comma)));
+    out.push_back(std::move(url));
+    if (comma == rest.size()) return out;
+    if (out.size() == kMaxUrls) {
+      return invalid("url", fmt::format("url: must be a list of at most {} URLs", kMaxUrls));
+    }
+    rest.remove_prefix(comma + 1);
+  }
 }
 
 bool HttpUrl::local() const {

@@ -1,5 +1,7 @@
 // GET /v1/settings and GET /v1/store: what they show, to which callers, and how often the store is
 // read for it.
+#include <zlib.h>
+
 #include "env/random.h"
 #include "http/http_test_support.h"
 #include "http/store_report.h"
@@ -140,4 +142,25 @@ TEST_CASE("the store is read once in 10 seconds, however often it is asked") {
   clock.advance(1s);
   CHECK((*report.get())->live == 1);
   CHECK(asked == 2);
+}
+
+TEST_CASE("metrics are compressed for clients that accept gzip") {
+  TestServer server;
+  Peer peer(server);
+  const Answer plain = peer.call("GET", "/metrics");
+  CHECK(plain.headers.count("Content-Encoding") == 0);
+  Answer packed = peer.call("GET", "/metrics", "", "Accept-Encoding: gzip\r\n");
+  CHECK(packed.headers.at("Content-Encoding") == "gzip");
+  CHECK(packed.headers.at("Vary") == "Accept, Accept-Encoding");
+  CHECK(packed.body.size() * 4 < plain.body.size());
+  std::string text(plain.body.size() * 2, '\0');
+  z_stream stream{};
+  stream.next_in = reinterpret_cast<Bytef*>(packed.body.data());
+  stream.avail_in = static_cast<uInt>(packed.body.size());
+  stream.next_out = reinterpret_cast<Bytef*>(text.data());
+  stream.avail_out = static_cast<uInt>(text.size());
+  REQUIRE(inflateInit2(&stream, MAX_WBITS + 16) == Z_OK);
+  CHECK(inflate(&stream, Z_FINISH) == Z_STREAM_END);
+  CHECK(has(text, R"(mainspring_http_requests_total{route="metrics",status="200"} 1)"));
+  inflateEnd(&stream);
 }

@@ -8,6 +8,7 @@
 #include "api/pause_shapes.h"
 #include "base/mutant.h"
 #include "broker/broker.h"
+#include "http/gzip.h"
 #include "http/host_shapes.h"
 #include "http/plans.h"
 #include "http/routes_queues.h"
@@ -184,12 +185,14 @@ Plan plan_version(const Request&, Services& services) {
 Plan plan_metrics(const Request& request, Services& services) {
   const std::string_view accepts = header_value(request.headers, "accept");
   const bool open = accepts.find("application/openmetrics-text") != std::string_view::npos;
-  return DoRead{[&services, open] {
+  return DoRead{[&services, open, packed = accepts_gzip(request.headers)] {
     Reply reply;
     reply.body =
         services.registry.render(open ? MetricsFormat::openmetrics : MetricsFormat::prometheus);
     reply.content_type = open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
                               : "text/plain; version=0.0.4; charset=utf-8";
+    add_header(reply, "Vary", "Accept, Accept-Encoding");
+    if (packed) compress(reply);
     return reply;
   }};
 }

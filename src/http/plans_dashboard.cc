@@ -7,6 +7,7 @@
 #include "dashboard/dashboard.h"
 #include "env/digest.h"
 #include "http/authenticator.h"
+#include "http/gzip.h"
 #include "http/parser.h"
 #include "http/plans.h"
 #include "model/dashboard_session.h"
@@ -20,18 +21,6 @@ constexpr std::string_view kDashboardPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'";
-
-bool accepts_gzip(const HeaderFields& headers) {
-  std::string_view rest = header_value(headers, "accept-encoding");
-  while (!rest.empty()) {
-    const std::string_view one = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-    const bool refused = one.find("q=0") != std::string_view::npos &&
-                         one.find_first_of("123456789", one.find("q=0")) == std::string_view::npos;
-    if (one.find("gzip") != std::string_view::npos) return !refused;
-  }
-  return false;
-}
 
 std::string etag_of(const DashboardFile& file) {
   return fmt::format("\"{}\"", to_hex(sha256(file.plain)).substr(0, 16));

@@ -41,7 +41,8 @@ void Replanner::look_at_clock(Now now) {
   if (back == jumps_.end()) return;
   log_.warn(
       "the wall clock was ahead and is right again; schedules are planned again",
-      {{"since", format_wall_time(back->wall)}, {"for", format_duration(now.instant - back->at)}});
+      {{"since", format_wall_time(back->wall)},
+       {"for", format_duration(std::chrono::round<std::chrono::seconds>(now.instant - back->at))}});
   undecided_after_ = std::min(undecided_after_.value_or(back->wall), back->wall);
   jumps_.erase(back, jumps_.end());  // it is before the later ones too
 }

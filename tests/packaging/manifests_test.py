@@ -106,6 +106,44 @@ with tempfile.TemporaryDirectory(prefix="mainspring-compose.") as name:
         process.terminate()
         process.wait(60)
 
+def prometheus_rule():
+    """The rules of packaging/prometheus as an object of the Prometheus operator."""
+    rules = (PACKAGING / "prometheus/mainspring.rules.yml").read_text()
+    head = "# Made by `manifests_test.py PROGRAM --write` of packaging/prometheus/mainspring.rules.yml.\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: mainspring\nspec:\n"
+    return head + "".join(f"  {line}\n" if line else "\n" for line in rules[rules.index("groups:"):].splitlines())
+
+
+rule_file = PACKAGING / "kubernetes/monitoring/prometheusrule.yaml"
+if sys.argv[2:] == ["--write"]:
+    rule_file.write_text(prometheus_rule())
+check(rule_file.exists() and rule_file.read_text() == prometheus_rule(), "prometheusrule.yaml has the rules of packaging/prometheus; see --write")
+label = "labels: {app.kubernetes.io/name: mainspring}"
+for place in ("directory", "postgresql"):
+    kinds = {file.name: file.read_text() for file in (PACKAGING / "kubernetes" / place).glob("*.yaml")}
+    services = [text for text in kinds.values() if re.search("^kind: Service$", text, re.M)]
+    check(sum(f"\n  {label}" in text for text in services) == 1, f"kubernetes/{place}: the ServiceMonitor finds one Service, so it scrapes each server once")
+    check(sum("clusterIP: None" in text for text in services) == 1, f"kubernetes/{place}: one Service is headless")
+    workload = kinds.get("statefulset.yaml", kinds.get("deployment.yaml"))
+    listened = set(re.findall(r'"0\.0\.0\.0:(\d+)"', workload))
+    allowed = set(re.findall(r"\{port: (\d+)\}", kinds["network.yaml"]))
+    check(listened and listened == allowed, f"kubernetes/{place}: the NetworkPolicy allows the ports that the server listens on: {sorted(listened)} {sorted(allowed)}")
+    named = re.findall(r"serviceName: (\S+)", workload)
+    check(all(f"name: {name}\n" in kinds["pods.yaml"] for name in named), f"kubernetes/{place}: the StatefulSet names the headless Service")
+
+packed = [f"docs/{kind}/{page}.md" for kind, pages in re.findall(r"docs/(\w+)/\{([\w,]+)\}\.md", (PACKAGING / "deb.sh").read_text()) for page in pages.split(",")]
+named = [line.rpartition("/")[2] for line in (PACKAGING / "debian/mainspring.docs").read_text().split()]
+check(sorted(os.path.basename(page) for page in packed) == sorted(named), f"the package has the pages that deb.sh makes: {len(packed)}")
+with tempfile.TemporaryDirectory(prefix="mainspring-docs.") as name:
+    subprocess.run([sys.executable, PACKAGING / "packaged_docs.py", name, *packed], check=True)
+    pages = {file.name: file.read_text() for file in pathlib.Path(name).iterdir()}
+    for page, text in pages.items():
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(#[^)]*)?\)", text):
+            heads = {"#" + re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in re.findall(r"^#+ (.*)$", pages.get(target or page, ""), re.M)}
+            good = target in pages or not target or target.startswith("examples/") and (PACKAGING / target[9:]).exists()
+            check(good and (not anchor or anchor in heads), f"packaged {page}: {target}{anchor} leads somewhere")
+    for url in re.findall(r"runbook_url: file:///usr/share/doc/mainspring/(\S+)#(\S+)", rule_file.read_text()):
+        check(url[1] in re.findall(r"^#+ (\S+)$", pages.get(url[0], "").lower(), re.M), f"the package has the runbook {url[0]}#{url[1]}")
+
 for unit in (PACKAGING / "systemd").glob("*.service"):
     for line in re.findall(r"^ExecStart=/usr/bin/mainspring (.*)$", unit.read_text(), re.M):
         command = line.split()[0]
@@ -121,6 +159,11 @@ for name in re.findall(r"^#?(\w+) = ", config.read_text(), re.M):
 
 pages = subprocess.run([sys.executable, PACKAGING / "man_pages.py", pathlib.Path(PROGRAM).parent / "share/mainspring.1", "/dev/null/none"], capture_output=True)
 check(pages.returncode != 0, "man pages cannot be written to a place that is none")
+with tempfile.TemporaryDirectory(prefix="mainspring-man.") as name:
+    subprocess.run([sys.executable, PACKAGING / "man_pages.py", pathlib.Path(PROGRAM).parent / "share/mainspring.1", name], check=True)
+    written = {file.name: file.read_text() for file in pathlib.Path(name).iterdir()}
+    check(all("\n.nh\n" in text and "\n.SH SYNOPSIS\n" in text for text in written.values()), "each man page has a synopsis and does not hyphenate")
+    check(re.search(r"^\.B mainspring dead list\nList dead jobs", written["mainspring.1"], re.M), "mainspring(1) says what each command does")
 
 
 def lost(given, kept, path=""):

@@ -199,12 +199,23 @@ def test_queries_and_urls() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "ftp://x", "127.0.0.1:8080", "http://u:p@h", "http://h/path", "http://h:99999"]
-)
+    "url",
+    ["", "ftp://x", "127.0.0.1:8080", "http://u:p@h", "http://h/a b", "http://h?q",
+     "http://h:99999", "http://a,", "http://a,b"],
+)  # fmt: skip
 def test_a_bad_url_is_refused(url: str) -> None:
     with pytest.raises(InvalidArgument) as error:
         Server(url)
     assert "p@" not in error.value.message
+
+
+def test_a_url_may_have_a_path_or_be_a_list() -> None:
+    assert Server("https://h/jobs/").prefix == "/jobs"
+    assert Server("https://h/jobs/").netloc == "h"
+    servers = Server("http://127.0.0.1:1,unix:/run/ms")
+    assert [one.unix_path for one in servers.each] == ["", "/run/ms"]
+    with pytest.raises(InvalidArgument, match="https"):
+        Server("http://127.0.0.1:1,http://example.org", token="t")
 
 
 def test_a_token_must_not_go_over_plain_http_to_another_machine() -> None:

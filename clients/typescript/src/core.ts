@@ -204,6 +204,7 @@ export class Core {
       timeoutMs: (call.timeoutMs ?? this.readTimeoutMs) + (call.waitMs ?? 0),
       signal: call.signal,
       fresh: call.repeat === "once",
+      repeatable: (call.repeat ?? "yes") === "yes",
       lane: call.lane ?? ((call.waitMs ?? 0) > 0 ? "waits" : "calls"),
     });
     return readAnswer(answer, `${call.method} ${call.path}`);

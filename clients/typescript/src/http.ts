@@ -3,11 +3,12 @@ import { isIP } from "node:net";
 
 import { Certificates, type TlsOptions } from "./certificates.js";
 import { MAX_TIMER_MS, now } from "./clock.js";
-import { makeError } from "./errors.js";
+import { type MainspringError, makeError } from "./errors.js";
 import { Closed, Connection, type Target } from "./http_connection.js";
 import type { Logger } from "./log.js";
 
 export interface ServerAddress {
+  /** Of one server, or of several servers of one store, separated by commas. */
   url: string;
   token: string | undefined;
   tls: TlsOptions | undefined;
@@ -24,6 +25,8 @@ export interface HttpRequest {
   signal?: AbortSignal | undefined;
   /** Over a fresh connection: the request must not be made twice. */
   fresh?: boolean | undefined;
+  /** Making the request twice is safe. */
+  repeatable?: boolean | undefined;
   lane?: Lane | undefined;
 }
 
@@ -40,6 +43,10 @@ export type OnText = (text: string) => Promise<void> | undefined;
 export type Lane = "calls" | "waits" | "worker";
 
 const MAX_FREE_SOCKETS = 64;
+const MAX_URLS = 16;
+// With several servers: a machine that is off does not refuse connections, so this bounds the time
+// until the next server is tried.
+const CONNECT_TO_ONE_OF_MS = 1000;
 // A worker has few requests under way: claims, finishes and renewals never wait for a connection.
 const MAX_SOCKETS: Record<Lane, number> = { calls: 64, waits: 512, worker: Infinity };
 const FORMS = "http://HOST:PORT, https://HOST:PORT or unix:PATH";
@@ -60,7 +67,8 @@ class LaneState {
 export class Transport {
   /** Undefined: without TLS. @internal */
   readonly certificates: Certificates | undefined;
-  private readonly target: Target;
+  private readonly targets: Target[];
+  private current = 0; // the server that requests go to
   private readonly free: Connection[] = [];
   private readonly all = new Set<Connection>();
   private readonly lanes = {
@@ -72,23 +80,30 @@ export class Transport {
 
   /** `log` takes warnings about certificates. */
   constructor(address: ServerAddress, log?: Logger) {
-    const parsed = parseUrl(address.url);
+    const urls = address.url.split(",");
+    if (urls.length > MAX_URLS) {
+      const rule = `must list at most ${MAX_URLS} URLs`;
+      throw makeError("invalid_argument", `url: ${rule}`, { field: "url" });
+    }
+    const parsed = urls.map(parseUrl);
     if (address.token !== undefined && !/^[!-~]{1,4096}$/.test(address.token)) {
       const rule = "must be up to 4096 characters, all of them visible ASCII without spaces";
       throw makeError("invalid_argument", `token: ${rule}`, { field: "token" });
     }
-    if (address.token !== undefined && !parsed.secure && !parsed.local) {
+    if (address.token !== undefined && parsed.some((one) => !one.secure && !one.local)) {
       const rule = "a token must not go over plain HTTP to another machine: use https://";
       throw makeError("invalid_argument", `url ${address.url}: ${rule}`, { field: "url" });
     }
-    if (parsed.secure) this.certificates = new Certificates(address.tls ?? {}, log);
+    if (parsed.some((one) => one.secure)) this.certificates = new Certificates(address.tls ?? {}, log);
     const token = address.token === undefined ? "" : `authorization: Bearer ${address.token}\r\n`;
-    this.target = {
-      address: parsed.address,
-      certificates: this.certificates,
-      connectTimeoutMs: address.connectTimeoutMs,
-      headers: `host: ${parsed.authority}\r\n${token}`,
-    };
+    const { connectTimeoutMs: wait } = address;
+    this.targets = parsed.map((one) => ({
+      address: one.address,
+      prefix: one.prefix,
+      certificates: one.secure ? this.certificates : undefined,
+      connectTimeoutMs: urls.length > 1 ? Math.min(wait, CONNECT_TO_ONE_OF_MS) : wait,
+      headers: `host: ${one.authority}\r\n${token}`,
+    }));
   }
 
   /** Half of the connections of the lane are in use. */
@@ -117,12 +132,19 @@ export class Transport {
   /** Opens a stream: calls `onText` with its pieces until the server ends it. */
   async stream(request: HttpRequest, onText: OnText): Promise<HttpAnswer> {
     check(request);
-    const connection = this.connect(request);
-    try {
-      return (await connection.exchange(request, onText)).answer;
-    } finally {
-      connection.destroy();
-    }
+    let started = false; // a piece was given to the caller
+    const take = (text: string) => {
+      started = true;
+      return onText(text);
+    };
+    return await this.failover(request, () => !started, async (target) => {
+      const connection = this.connect(request, target);
+      try {
+        return (await connection.exchange(request, take)).answer;
+      } finally {
+        connection.destroy();
+      }
+    });
   }
 
   close(): void {
@@ -157,17 +179,56 @@ export class Transport {
     });
   }
 
-  private async exchange(request: HttpRequest): Promise<HttpAnswer> {
+  /**
+   * Sends one request to the current server. If that server is unreachable or refuses for now, the
+   * next one of the list becomes the current one. The request is sent to it at once if the first
+   * server has not executed it, or if repeating is safe. A wrong token is an answer like any other.
+   */
+  private async failover(
+    request: HttpRequest,
+    repeatable: () => boolean,
+    send: (target: Target) => Promise<HttpAnswer>,
+  ): Promise<HttpAnswer> {
+    for (let tried = 1; ; tried += 1) {
+      const at = this.current;
+      const last = tried >= this.targets.length;
+      try {
+        const answer = await send(this.targets[at] as Target);
+        const undone = answer.status === 503 && answer.retryAfterMs !== undefined;
+        if (!undone && answer.status !== 502 && answer.status !== 504) return answer;
+        this.leave(at);
+        if (last || !(undone || repeatable())) return answer;
+      } catch (error) {
+        if (request.signal?.aborted === true || this.closed) throw error;
+        this.leave(at);
+        if (last || !((error as MainspringError).maybeDone === false || repeatable())) throw error;
+      }
+    }
+  }
+
+  private leave(failed: number): void {
+    if (this.current !== failed || this.targets.length === 1) return;
+    this.current = (failed + 1) % this.targets.length;
+    for (const connection of [...this.free]) connection.destroy();
+  }
+
+  private exchange(request: HttpRequest): Promise<HttpAnswer> {
+    const repeatable = () => request.repeatable === true;
+    return this.failover(request, repeatable, (target) => this.exchangeWith(target, request));
+  }
+
+  private async exchangeWith(target: Target, request: HttpRequest): Promise<HttpAnswer> {
     const kept = request.fresh === true ? undefined : this.free.pop();
-    const connection = kept ?? this.connect(request);
+    const connection = kept ?? this.connect(request, target);
     try {
       const { answer, reusable } = await connection.exchange(request);
-      if (reusable && !this.closed && this.free.length < MAX_FREE_SOCKETS) this.keep(connection);
+      const useful = reusable && !this.closed && target === this.targets[this.current];
+      if (useful && this.free.length < MAX_FREE_SOCKETS) this.keep(connection);
       else connection.destroy();
       return answer;
     } catch (error) {
       if (!(error instanceof Closed)) throw error;
-      return await this.exchange({ ...request, fresh: true });
+      return await this.exchangeWith(target, { ...request, fresh: true });
     }
   }
 
@@ -176,12 +237,12 @@ export class Transport {
     this.free.push(connection);
   }
 
-  private connect(request: HttpRequest): Connection {
+  private connect(request: HttpRequest, target: Target): Connection {
     if (this.closed || request.signal?.aborted === true) {
       const why = this.closed ? "the client is closed" : "aborted";
       throw makeError("aborted", `${request.method} ${request.path}: ${why}`);
     }
-    const connection = new Connection(this.target, (closed) => {
+    const connection = new Connection(target, (closed) => {
       this.all.delete(closed);
       const at = this.free.indexOf(closed);
       if (at >= 0) this.free.splice(at, 1);
@@ -207,6 +268,7 @@ function parseUrl(text: string): {
   secure: boolean;
   local: boolean;
   authority: string;
+  prefix: string;
   address: Target["address"];
 } {
   if (text.startsWith("unix:") && text.length > 5) {
@@ -214,6 +276,7 @@ function parseUrl(text: string): {
       secure: false,
       local: true,
       authority: "localhost",
+      prefix: "",
       address: { path: text.slice(5) },
     };
   }
@@ -225,19 +288,19 @@ function parseUrl(text: string): {
   }
   const secure = url.protocol === "https:";
   const bare =
-    url.pathname === "/" &&
     url.search === "" &&
     url.hash === "" &&
     url.username === "" &&
     url.password === "";
   if ((!secure && url.protocol !== "http:") || !bare) {
     const shown = `${url.protocol}//${url.host}…`;
-    const rule = `must be ${FORMS}, without user, path or query`;
+    const rule = `must be ${FORMS}, without user or query`;
     throw makeError("invalid_argument", `url "${shown}": ${rule}`, { field: "url" });
   }
   const host = url.hostname.replace(/^\[|\]$/g, "");
   const local =
     host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
   const port = url.port === "" ? (secure ? 443 : 80) : Number(url.port);
-  return { secure, local, authority: url.host, address: { host, port } };
+  const prefix = url.pathname.replace(/\/+$/, "");
+  return { secure, local, authority: url.host, prefix, address: { host, port } };
 }

@@ -17,6 +17,8 @@ export class Closed extends Error {}
 
 export interface Target {
   address: { host: string; port: number } | { path: string };
+  /** Comes before each path: "/jobs". */
+  prefix: string;
   /** Undefined: without TLS. */
   certificates: Certificates | undefined;
   connectTimeoutMs: number;
@@ -99,7 +101,7 @@ export class Connection {
       });
       this.current = exchange;
       request.signal?.addEventListener("abort", onAbort);
-      this.socket.write(...wireText(request, this.target.headers));
+      this.socket.write(...wireText(request, this.target));
     });
   }
 
@@ -237,9 +239,9 @@ class Exchange {
 }
 
 // A request as it goes over the wire, and its encoding.
-function wireText(request: HttpRequest, base: string): [string, BufferEncoding] {
+function wireText(request: HttpRequest, target: Target): [string, BufferEncoding] {
   const { method, path, body } = request;
-  let text = `${method} ${path} HTTP/1.1\r\n${base}`;
+  let text = `${method} ${target.prefix}${path} HTTP/1.1\r\n${target.headers}`;
   for (const [name, value] of Object.entries(request.headers ?? {}))
     text += `${name}: ${value}\r\n`;
   if (body === undefined) {

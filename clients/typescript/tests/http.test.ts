@@ -55,6 +55,30 @@ async function writeSlowly(socket: Socket, text: string): Promise<void> {
   }
 }
 
+test("a URL may have a path, and may be a list of which all must be good", async (t) => {
+  const fake = await fakeServer((_, response) => json(response, 200, {}));
+  t.after(() => fake.close());
+  const transport = transportTo(`${fake.url}/jobs/`);
+  await transport.request(request);
+  transport.close();
+  assert.equal(fake.asked[0]?.path, "/jobs/x");
+  for (const bad of ["http://a,", "http://a,b", "http://a?b", "http://u@a"])
+    assert.throws(() => transportTo(bad), { code: "invalid_argument" }, bad);
+  const token = { url: "http://127.0.0.1:1,http://example.org", token: "t", tls: undefined };
+  assert.throws(() => new Transport({ ...token, connectTimeoutMs: 1 }), /https/);
+});
+
+test("a stream continues at the next server of the list", async (t) => {
+  const dead = await rawServer(t, (socket) => socket.destroy());
+  const fake = await fakeServer((_, response) => json(response, 200, "data"));
+  t.after(() => fake.close());
+  const transport = transportTo(`${dead.url},${fake.url}`);
+  let text = "";
+  await transport.stream(request, (piece) => void (text += piece));
+  transport.close();
+  assert.equal(text, "data");
+});
+
 const HEAD = "HTTP/1.1 200 OK\r\n";
 const CHUNKS = "4;x=1\r\n{\"a\"\r\n5 \r\n:\"ü\"\r\n1\r\n}\r\n0\r\nX: y\r\n\r\n";
 

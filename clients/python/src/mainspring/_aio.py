@@ -12,9 +12,9 @@ import ssl
 from contextlib import asynccontextmanager
 from typing import Any, AsyncIterator, Callable, Generator
 
-from ._http import MAX_ANSWER, Closed, request_bytes, request_head, unreachable
+from ._http import MAX_ANSWER, Closed, request_bytes, unreachable
 from ._server import Server
-from ._wire import Answer, Call, Unanswered
+from ._wire import Answer, Call, Failover, Unanswered
 
 MAX_CALLS = 32  # requests at once that the server answers at once
 MAX_WAITS = 512  # requests at once that wait at the server; others wait here for their turn
@@ -92,6 +92,7 @@ class AsyncConnection(asyncio.Protocol):
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self.head: Head | None = None
+        self.server: Server | None = None
 
     # Called by the loop
 
@@ -327,11 +328,10 @@ def _unanswered(error: Exception) -> Unanswered:
 
 
 class AsyncPool:
-    """The connections of one event loop to one server."""
+    """The connections of one event loop."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self._head = request_head(server)
         self._idle: list[AsyncConnection] = []
         self._calls = asyncio.Semaphore(MAX_CALLS)
         self._waits = asyncio.Semaphore(MAX_WAITS)
@@ -340,9 +340,8 @@ class AsyncPool:
         within = self.server.timeout
         return within if call.answer_within is None else min(within, call.answer_within)
 
-    async def _open(self, timeout: float) -> AsyncConnection:
+    async def _open(self, server: Server, timeout: float) -> AsyncConnection:
         loop = asyncio.get_running_loop()
-        server = self.server
         context: ssl.SSLContext | None = server.tls_files.context() if server.tls else None
         timeout = min(server.connect_timeout, timeout)
         try:
@@ -362,29 +361,43 @@ class AsyncPool:
         except (OSError, ValueError) as error:
             raise unreachable(server.url, error) from error
         connection: AsyncConnection = made
+        connection.server = server
         return connection
 
     async def send(self, call: Call) -> Answer:
         """Raises Unanswered if no whole answer comes. A kept connection that the server closed
         before it answered is replaced once, if the call may be sent twice."""
+        failover = Failover(self.server, call)
         async with self._waits if call.wait else self._calls:
-            data = request_bytes(self._head, call)
-            within = self._timeout(call)
-            while self._idle:
-                kept = self._idle.pop()
-                if not kept.is_open:
-                    continue
+            while True:
                 try:
-                    return self._kept(kept, await kept.send(data, within + call.wait))
-                except Closed as error:
-                    if call.repeat != "yes":
-                        raise Unanswered(str(error), sent=True) from error
-                    break
-            made = await self._open(within)
+                    answer = await self._send_to(failover.at, call)
+                except Unanswered as unanswered:
+                    if failover.unanswered(unanswered):
+                        continue
+                    raise
+                if not failover.again(answer.status, answer.headers):
+                    return answer
+
+    async def _send_to(self, server: Server, call: Call) -> Answer:
+        data = request_bytes(server, call)
+        within = self._timeout(call)
+        while self._idle:
+            kept = self._idle.pop()
+            if not kept.is_open or kept.server is not server:
+                kept.close()
+                continue
             try:
-                return self._kept(made, await made.send(data, within + call.wait))
+                return self._kept(kept, await kept.send(data, within + call.wait))
             except Closed as error:
-                raise Unanswered(str(error), sent=True) from error
+                if call.repeat != "yes":
+                    raise Unanswered(str(error), sent=True) from error
+                break
+        made = await self._open(server, within)
+        try:
+            return self._kept(made, await made.send(data, within + call.wait))
+        except Closed as error:
+            raise Unanswered(str(error), sent=True) from error
 
     def _kept(self, connection: AsyncConnection, answer: Answer) -> Answer:
         if connection.is_open and len(self._idle) < MAX_CALLS:
@@ -396,14 +409,29 @@ class AsyncPool:
     @asynccontextmanager
     async def stream(self, call: Call) -> AsyncIterator[AsyncConnection]:
         """The head of an answer that does not end."""
-        within = self._timeout(call)
-        connection = await self._open(within)
+        connection = await self._begin(call)
         try:
-            await connection.begin(request_bytes(self._head, call), within + call.wait)
             yield connection
-        except Closed as error:
-            raise Unanswered(str(error), sent=True) from error
         finally:
+            connection.close()
+
+    async def _begin(self, call: Call) -> AsyncConnection:
+        failover = Failover(self.server, call)
+        within = self._timeout(call)
+        while True:
+            try:
+                connection = await self._open(failover.at, within)
+                try:
+                    data = request_bytes(failover.at, call)
+                    head = await connection.begin(data, within + call.wait)
+                except Closed as error:
+                    raise Unanswered(str(error), sent=True) from error
+            except Unanswered as unanswered:
+                if failover.unanswered(unanswered):
+                    continue
+                raise
+            if not failover.again(head.status, head.headers):
+                return connection
             connection.close()
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import Iterator
 
 from ._server import Server
-from ._wire import Answer, Call, Unanswered, document_of, error_of
+from ._wire import Answer, Call, Failover, Unanswered, document_of, error_of
 
 MAX_ANSWER = 64 * 1024 * 1024  # http.client limits a head to 100 lines of 64 KiB
 PIECE = 64 * 1024
@@ -23,16 +23,10 @@ class Closed(Exception):
     """The connection was closed before its answer began."""
 
 
-def request_head(server: Server) -> bytes:
-    """The headers that all requests have."""
-    head = f"Host: {server.netloc}\r\n"
-    head += "".join(f"{name}: {value}\r\n" for name, value in server.headers().items())
-    return head.encode("latin-1")
-
-
-def request_bytes(common: bytes, call: Call) -> bytes:
+def request_bytes(server: Server, call: Call) -> bytes:
     """Head and body in one piece: in two, the second would wait for an acknowledgement."""
-    request = b"%s %s HTTP/1.1\r\n%s" % (call.method.encode(), call.path.encode(), common)
+    path = (server.prefix + call.path).encode()
+    request = b"%s %s HTTP/1.1\r\n%s" % (call.method.encode(), path, server.head)
     for name, value in call.headers.items():
         request += f"{name}: {value}\r\n".encode("latin-1")
     if call.body:
@@ -46,38 +40,41 @@ class Connection:
     def __init__(self, server: Server) -> None:
         self.server = server
         self._socket: socket.socket | None = None
-        self._head = request_head(server)
+        self._at = server.current  # of the socket
 
-    def _open(self, timeout: float) -> socket.socket:
-        if self.server.unix_path:
+    def _open(self, server: Server, timeout: float) -> socket.socket:
+        if server.unix_path:
             made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             made.settimeout(timeout)
             try:
-                made.connect(self.server.unix_path)
+                made.connect(server.unix_path)
             except OSError:
                 made.close()
                 raise
             return made
-        made = socket.create_connection((self.server.host, self.server.port), timeout)
+        made = socket.create_connection((server.host, server.port), timeout)
         try:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self.server.tls:
-                context = self.server.tls_files.context()
-                made = context.wrap_socket(made, server_hostname=self.server.host)
+            if server.tls:
+                context = server.tls_files.context()
+                made = context.wrap_socket(made, server_hostname=server.host)
         except OSError:
             made.close()
             raise
         return made
 
-    def _kept(self) -> socket.socket | None:
-        """The open connection, unless the server has closed it meanwhile."""
+    def _kept(self, server: Server) -> socket.socket | None:
+        """The open connection to the server, unless the server has closed it meanwhile."""
         kept = self._socket
+        if kept is not None and self._at is not server:
+            self.close()
+            kept = None
         if kept is None:
             return None
         try:
             poll = select.poll()  # select() takes no descriptor above 1023
             poll.register(kept, select.POLLIN)
-            closed = bool(poll.poll(0)) and not (self.server.tls and _is_open(kept))
+            closed = bool(poll.poll(0)) and not (server.tls and _is_open(kept))
         except (OSError, ValueError):
             closed = True
         if closed:
@@ -126,11 +123,26 @@ class Connection:
             self.close()
 
     def _begin(self, call: Call) -> HTTPResponse:
-        """Sends the call and reads the head of its answer."""
-        within = self.server.timeout
+        """Sends the call and reads the head of its answer, of the next server if one is away."""
+        failover = Failover(self.server, call)
+        while True:
+            try:
+                response = self._begin_at(failover.at, call)
+            except Unanswered as unanswered:
+                if failover.unanswered(unanswered):
+                    continue
+                raise
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            if not failover.again(response.status, headers):
+                return response
+            response.close()
+            self.close()
+
+    def _begin_at(self, server: Server, call: Call) -> HTTPResponse:
+        within = server.timeout
         if call.answer_within is not None:
             within = min(within, call.answer_within)
-        kept = self._kept()
+        kept = self._kept(server)
         if kept is not None:
             try:
                 return self._exchange(kept, call, within + call.wait)
@@ -138,12 +150,13 @@ class Connection:
                 self.close()
                 if call.repeat != "yes":
                     raise Unanswered(str(error), sent=True) from error
-        if self.server.tls:
-            self.server.tls_files.context()  # a file that cannot be read is no network error
+        if server.tls:
+            server.tls_files.context()  # a file that cannot be read is no network error
         try:
-            self._socket = self._open(min(self.server.connect_timeout, within))
+            self._socket = self._open(server, min(server.connect_timeout, within))
         except (OSError, ValueError) as error:
-            raise unreachable(self.server.url, error) from error
+            raise unreachable(server.url, error) from error
+        self._at = server
         try:
             return self._exchange(self._socket, call, within + call.wait)
         except Closed as error:
@@ -153,7 +166,7 @@ class Connection:
     def _exchange(self, to: socket.socket, call: Call, timeout: float) -> HTTPResponse:
         to.settimeout(timeout)
         try:
-            to.sendall(request_bytes(self._head, call))
+            to.sendall(request_bytes(self._at, call))
         except OSError as error:
             raise Closed(f"sending: {error}") from error
         try:

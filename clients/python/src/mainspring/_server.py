@@ -1,10 +1,10 @@
-"""Where the server is and how to reach it: URL, access token, TLS, unix socket."""
+"""Where the server is and how to reach it: URLs, access token, TLS, unix socket."""
 
 from __future__ import annotations
 
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -17,11 +17,18 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:8080"
 DAY = 86400.0
 WARN_BEFORE = 7 * DAY
+MAX_URLS = 16
+# With several servers: a machine that is off does not refuse connections, so this bounds the time
+# until the next server is tried.
+CONNECT_TO_ONE_OF = 1.0
 
 
 @dataclass(frozen=True)
 class Server:
-    """Address and credentials of a server. Plain data: other processes can get it."""
+    """Addresses and credentials of a server. Plain data: other processes can get it.
+
+    The URL may list several servers of one store, separated by commas: see `Failover`.
+    """
 
     url: str
     token: str = ""
@@ -33,6 +40,11 @@ class Server:
     retry_for: float = 15.0
 
     def __post_init__(self) -> None:
+        if "," in self.url:
+            if self.url.count(",") >= MAX_URLS:
+                raise InvalidArgument(f"url: must list at most {MAX_URLS} URLs", field="url")
+            self.each  # checks them
+            return
         if self.unix_path:
             return
         parts = urlsplit(self.url)
@@ -40,12 +52,13 @@ class Server:
             port = parts.port
         except ValueError:
             port = -1
-        extra = parts.path not in ("", "/") or parts.query or parts.fragment or parts.username
+        odd = not all(" " < c < "\x7f" for c in parts.path)
+        extra = parts.query or parts.fragment or parts.username or odd
         if parts.scheme not in ("http", "https") or not parts.hostname or extra or port == -1:
             shown = self.url if "@" not in self.url else "…@" + self.url.rpartition("@")[2]
             raise InvalidArgument(
                 f'url "{shown}": must be http://HOST:PORT, https://HOST:PORT or unix:PATH,'
-                " without user, path or query",
+                " without user or query",
                 field="url",
             )
         if self.token and not all(" " < c < "\x7f" for c in self.token):
@@ -60,13 +73,44 @@ class Server:
     def __repr__(self) -> str:  # never the token
         return f"Server({self.url!r})"
 
+    @cached_property
+    def each(self) -> tuple[Server, ...]:
+        """The servers of the list."""
+        urls = self.url.split(",")
+        if len(urls) == 1:
+            return (self,)
+        wait = min(self.connect_timeout, CONNECT_TO_ONE_OF)
+        found = tuple(replace(self, url=one, connect_timeout=wait) for one in urls)
+        for one in found:
+            one.__dict__["tls_files"] = self.tls_files
+        return found
+
+    @cached_property
+    def _at(self) -> list[int]:
+        return [0]
+
+    @property
+    def current(self) -> Server:
+        """The server of the list that calls go to."""
+        return self.each[self._at[0]]
+
+    def leave(self, failed: Server) -> None:
+        """Makes the next server the current one, unless another call has done so."""
+        if self.current is failed:
+            self._at[0] = (self._at[0] + 1) % len(self.each)
+
+    @cached_property
+    def prefix(self) -> str:
+        """Comes before each path: "/jobs"."""
+        return "" if self.unix_path else urlsplit(self.url).path.rstrip("/")
+
     @property
     def unix_path(self) -> str:
         return self.url[5:] if self.url.startswith("unix:") else ""
 
     @property
     def tls(self) -> bool:
-        return self.url.startswith("https://")
+        return any(one.startswith("https://") for one in self.url.split(","))
 
     @property
     def netloc(self) -> str:
@@ -84,11 +128,13 @@ class Server:
     def tls_files(self) -> TlsFiles:
         return TlsFiles(self)
 
-    def headers(self) -> dict[str, str]:
-        headers = {"User-Agent": "mainspring-python/0.1"}
+    @cached_property
+    def head(self) -> bytes:
+        """The headers that all requests have."""
+        head = f"Host: {self.netloc}\r\nUser-Agent: mainspring-python/0.1\r\n"
         if self.token:
-            headers["Authorization"] = f"Bearer {self.token}"
-        return headers
+            head += f"Authorization: Bearer {self.token}\r\n"
+        return head.encode("latin-1")
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

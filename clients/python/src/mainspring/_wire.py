@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping
 from urllib.parse import quote
 
+from ._server import Server
 from ._values import decode
 from .errors import (
     BY_CODE,
@@ -65,6 +66,37 @@ class Unanswered(Exception):
     def error(self) -> MainspringError:
         kind = AnswerTimeout if self.timed_out and self.sent else Unavailable
         return kind(str(self), maybe_done=self.sent, status=-1 if self.final else 0)
+
+
+class Failover:
+    """Which server of a list gets a call.
+
+    If a server is unreachable, or refuses for now, the next one becomes the current one. The call
+    is sent to it at once if the first server has not executed it, or if repeating is safe. A wrong
+    token is an answer like any other.
+    """
+
+    def __init__(self, servers: Server, call: Call) -> None:
+        self._servers = servers
+        self._call = call
+        self._left = len(servers.each)
+        self.at = servers.current
+
+    def again(self, status: int, headers: Mapping[str, str] | None) -> bool:
+        """After an answer with lower-case headers: whether to send the call to `at`."""
+        refused = status == 503 and headers is not None and "retry-after" in headers
+        return (refused or status in (502, 504)) and self._next(refused)
+
+    def unanswered(self, error: Unanswered) -> bool:
+        return self._next(not error.sent)
+
+    def _next(self, undone: bool) -> bool:
+        if len(self._servers.each) == 1:
+            return False
+        self._left -= 1
+        self._servers.leave(self.at)
+        self.at = self._servers.current
+        return self._left > 0 and (undone or self._call.repeat == "yes")
 
 
 def path_part(text: str) -> str:
