@@ -11,6 +11,7 @@
 
 #include "api/audit_images.h"
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -60,7 +61,7 @@ AccessStatements::AccessStatements(Database& db)
       update_mark(db, "UPDATE audit_marks SET seq = ?2, hash = ?3 WHERE id = ?1"),
       first_audit(db, "SELECT seq, at, hash FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"),
       prune_audit(db, "DELETE FROM audit WHERE seq <= ?"),
-      edited_body(db, "SELECT tags FROM bodies WHERE id = ?") {}
+      edited_body(db, queries::jobs::select_tags) {}
 
 AuditStatements::AuditStatements(Database& db)
     : oldest_first(db, (std::string(kRecordColumns) +

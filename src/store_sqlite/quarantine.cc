@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -148,9 +149,7 @@ void SqliteStore::tell_quarantine(Effects& effects) {
 void SqliteStore::load_quarantine() {
   quarantines_.clear();
   if (MS_MUTANT(quarantine_forgotten_at_start)) return;
-  Statement rows(*db_,
-                 "SELECT j.id, j.queue, j.state, j.priority, j.run_at FROM quarantine z JOIN jobs "
-                 "j ON j.id = z.id");
+  Statement rows(*db_, queries::jobs::load_quarantined);
   while (rows.step()) {
     QueueState& queue = queue_by_id(rows.integer(1));
     if (rows.one_of(2, JobState::dead) == JobState::retryable) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store/bounds.h"
 #include "store_sqlite/store_impl.h"
 
@@ -203,23 +204,11 @@ std::optional<std::int64_t> lookup(Statement& by_name, const std::string& name) 
 Reader::Reader(const std::string& path, const std::string& vfs)
     : db(path, Database::Mode::read_only, vfs),
       get_job(db, "SELECT " MS_JOB_COLUMNS " FROM jobs j" MS_JOB_JOINS "WHERE j.id = ?"),
-      get_errors(db,
-                 "SELECT attempt, at, worker, message, ran_for, program_end FROM errors WHERE job "
-                 "= ? ORDER BY seq"),
-      created_from(db, "SELECT id, created_at FROM bodies WHERE id >= ? ORDER BY id LIMIT 1"),
-      line_before(db,
-                  "SELECT id, token FROM jobs WHERE id > ?3 - ?4 AND id < ?3 + ?4 AND queue = "
-                  "(SELECT queue FROM jobs WHERE id = ?3) AND state = 2 AND (priority, run_at, id) "
-                  "< (?1, ?2, ?3)"),
-      quarantined_before(db,
-                         "SELECT count(*) FROM quarantine z JOIN jobs j ON j.id = z.id WHERE "
-                         "j.queue = (SELECT queue FROM jobs WHERE id = ?3) AND j.id <> ?3 AND "
-                         "(j.state <> 5 OR (j.priority, j.run_at, j.id) < (?1, ?2, ?3))"),
-      key_before(db,
-                 "SELECT j.id, j.token FROM jobs j JOIN bodies b ON b.id = j.id WHERE j.id > ?3 - "
-                 "?4 AND j.id < ?3 + ?4 AND j.queue = (SELECT queue FROM jobs WHERE id = ?3) AND "
-                 "j.state = 2 AND j.flags & 2048 <> 0 AND (j.priority, j.run_at, j.id) < (?1, ?2, "
-                 "?3) AND b.limit_key = ?5"),
+      get_errors(db, queries::jobs::get_errors),
+      created_from(db, queries::jobs::created_from),
+      line_before(db, queries::jobs::line_before),
+      quarantined_before(db, queries::jobs::quarantined_before),
+      key_before(db, queries::jobs::key_before),
       list_jobs(db, "SELECT " MS_JOB_COLUMNS " FROM jobs j" MS_JOB_JOINS
                     "WHERE j.id < ?1 AND j.id >= ?2 AND " MS_JOB_FILTER
                     "AND (?6 = 0 OR (1 << j.state) & ?6 <> 0) ORDER BY j.id DESC"),
@@ -231,11 +220,9 @@ Reader::Reader(const std::string& path, const std::string& vfs)
                            "WHERE z.id < ?1 AND z.id >= ?2 AND " MS_JOB_FILTER
                            "AND (?6 = 0 OR (1 << j.state) & ?6 <> 0) ORDER BY z.id DESC"),
       next_token(db, "SELECT b FROM job_counts WHERE id = 0"),
-      live_job(db,
-               "SELECT j.state, j.token, j.attempt, j.max_attempts, b.timeout FROM jobs j JOIN "
-               "bodies b ON b.id = j.id WHERE j.id = ?"),
+      live_job(db, queries::jobs::live_job),
       next_id(db, "SELECT a FROM job_counts WHERE id = 0"),
-      below(db, "SELECT max(id) FROM jobs WHERE id < ?"),
+      below(db, queries::jobs::id_below),
       queue_id(db, "SELECT id FROM queues WHERE name = ?"),
       kind_id(db, "SELECT id FROM kinds WHERE name = ?"),
       schedule_id(db, "SELECT id FROM schedules WHERE name = ?"),
@@ -243,11 +230,7 @@ Reader::Reader(const std::string& path, const std::string& vfs)
              "SELECT l.seq, l.version, l.nominal, l.until, l.count, l.source, l.state, l.past_due, "
              "l.job, l.reason, l.note, l.decided_at, j.state, j.token FROM ledger l LEFT JOIN jobs "
              "j ON j.id = l.job WHERE l.schedule = ? AND l.seq < ? ORDER BY l.seq DESC LIMIT ?"),
-      due_by_hour(db,
-                  "SELECT q.name, d.hour, count(*) FROM (SELECT id, run_at, max(run_at, ?1) / "
-                  "3600000000 AS hour FROM due WHERE run_at < ?2 ORDER BY run_at, id LIMIT ?3) d "
-                  "LEFT JOIN jobs j ON j.id = d.id AND j.state IN (1, 5) AND j.run_at = d.run_at "
-                  "LEFT JOIN queues q ON q.id = j.queue GROUP BY q.id, d.hour"),
+      due_by_hour(db, queries::jobs::due_by_hour),
       audit(db),
       sessions(db),
       workflows(db),

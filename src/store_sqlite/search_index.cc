@@ -11,6 +11,7 @@
 #include "api/search_keys.h"
 #include "base/mutant.h"
 #include "model/fingerprint.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -75,7 +76,7 @@ SearchStatements::SearchStatements(Database& db)
            "DELETE FROM search_values WHERE path = ?1 AND (value, job) < (SELECT value, job FROM "
            "search_values WHERE path = ?1 ORDER BY value, job LIMIT 1 OFFSET ?2)"),
       drop(db, "DELETE FROM search_values WHERE path = ?"),
-      args(db, "SELECT args FROM bodies WHERE id = ?"),
+      args(db, queries::jobs::select_args),
       below(db,
             "SELECT j.id, b.args FROM (SELECT id, queue FROM jobs WHERE id < ?1 ORDER BY id DESC "
             "LIMIT ?3) j LEFT JOIN bodies b ON b.id = j.id AND j.queue = ?2 ORDER BY j.id DESC") {}
@@ -87,10 +88,7 @@ SearchReads::SearchReads(Database& db)
       jobs(db,
            "SELECT job FROM search_values WHERE path = ? AND value = ? AND job < ? ORDER BY job "
            "DESC LIMIT ?"),
-      dead(
-          db,
-          "SELECT id, queue, kind, fingerprint, at FROM dead_letter WHERE ?1 IS NULL OR queue = ?1 "
-          "ORDER BY id DESC LIMIT ?2") {}
+      dead(db, queries::jobs::newest_dead) {}
 
 void verify_search(Database& db, std::vector<std::string>& problems) {
   Statement rows(db, kLoadPaths);

@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -39,7 +40,7 @@ SessionStatements::SessionStatements(Database& db)
       first_forgotten(db,
                       "SELECT changed_at FROM sessions WHERE jobs = 0 AND token = 0 AND stop = 0 "
                       "ORDER BY changed_at LIMIT 1"),
-      key_of_job(db, "SELECT session FROM bodies WHERE id = ?"),
+      key_of_job(db, queries::jobs::select_session),
       of_waiting(db,
                  "SELECT s.id FROM bodies b CROSS JOIN sessions s ON s.queue = ?2 AND s.key = "
                  "b.session WHERE b.id = ?1 AND (s.token = 0 OR s.head <> ?1)") {}

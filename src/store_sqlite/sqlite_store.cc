@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/migrations.h"
 #include "store_sqlite/store_impl.h"
 #include "store_sqlite/transfer_rows.h"
@@ -151,9 +152,8 @@ void SqliteStore::load(Instant now) {
   next_session_ = db.query_int("SELECT d FROM job_counts WHERE id = 0");
   next_workflow_ = db.query_int("SELECT e FROM job_counts WHERE id = 0");
   adopt_copy();
-  next_finished_seq_ = db.query_int("SELECT coalesce(max(seq), 0) + 1 FROM finished");
-  must(next_id_ > db.query_int("SELECT coalesce(max(id), 0) FROM jobs"),
-       "ids are never given twice");
+  next_finished_seq_ = db.query_int(queries::jobs::next_finished_seq);
+  must(next_id_ > db.query_int(queries::jobs::last_id), "ids are never given twice");
   must(next_token_ > db.query_int("SELECT max((SELECT coalesce(max(token), 0) FROM leases), "
                                   "(SELECT coalesce(max(token), 0) FROM named_leases), (SELECT "
                                   "coalesce(max(token), 0) FROM sessions WHERE token <> 0))"),
@@ -334,12 +334,7 @@ void SqliteStore::load_live_jobs() {
       }
     }
   }
-  Statement jobs(
-      *db_,
-      "SELECT id, queue, kind, priority, run_at, version = 1 AND flags = 0 AND "
-      "expires_at IS NULL, flags, CASE WHEN flags & 2048 <> 0 THEN (SELECT limit_key FROM "
-      "bodies b WHERE b.id = jobs.id) END, state FROM jobs WHERE id >= ? AND id < ? AND "
-      "(state = 2 OR (state = 0 AND flags & 64 <> 0))");
+  Statement jobs(*db_, queries::jobs::load_waiting);
   for (const auto& [first, last] : ranges) {
     jobs.bind(first * kBlockIds, last * kBlockIds);
     while (jobs.step()) {

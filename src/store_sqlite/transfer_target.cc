@@ -9,6 +9,7 @@
 
 #include "base/mutant.h"
 #include "model/fingerprint.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/migrations.h"
 #include "store_sqlite/store_impl.h"
 #include "store_sqlite/transfer.h"
@@ -21,10 +22,7 @@ struct SqliteTarget::Statements {
             "INSERT INTO jobs (id, queue, kind, state, priority, run_at, attempt, max_attempts, "
             "token, version, flags, started_at, finished_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, "
             "?, ?, ?, ?, ?, ?, ?, ?)"),
-        body(db,
-             "INSERT INTO bodies (id, created_at, args, max_attempts, timeout, tags, headers, "
-             "correlation_id, reply_to, unique_key, schedule, follow_ups, session, reply_session, "
-             "limit_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+        body(db, queries::jobs::insert_body),
         extras(db,
                "INSERT INTO extras (id, result, checkpoint, progress_value, progress_text, reason, "
                "description, warning) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"),
@@ -38,11 +36,10 @@ struct SqliteTarget::Statements {
             db,
             "INSERT INTO lease_notes (id, version, lease, cancel_requested, cancel_reason, kept) "
             "VALUES (?, ?, ?, ?, ?, ?)"),
-        quarantined(db, "INSERT INTO quarantine (id, since) VALUES (?, ?)"),
-        due(db, "INSERT INTO due (run_at, id) VALUES (?, ?)"),
+        quarantined(db, queries::jobs::insert_quarantined),
+        due(db, queries::jobs::insert_due),
         expiring(db, "INSERT INTO expiring (expires_at, id) VALUES (?, ?)"),
-        dead(db,
-             "INSERT INTO dead_letter (id, queue, kind, fingerprint, at) VALUES (?, ?, ?, ?, ?)"),
+        dead(db, queries::jobs::insert_dead),
         unique(db, "INSERT OR REPLACE INTO uniques (queue, key, id, until) VALUES (?, ?, ?, ?)"),
         old(db,
             "SELECT j.state, j.run_at, j.expires_at, j.queue, b.unique_key FROM jobs j JOIN bodies "
@@ -53,8 +50,8 @@ struct SqliteTarget::Statements {
         stamps(db,
                "SELECT id, version, token, state FROM jobs WHERE id >= ? AND id < ? ORDER BY "
                "id"),
-        no_due(db, "DELETE FROM due WHERE run_at = ? AND id = ?"),
-        no_expiring(db, "DELETE FROM expiring WHERE expires_at = ? AND id = ?"),
+        no_due(db, queries::jobs::delete_due),
+        no_expiring(db, queries::jobs::delete_expiring),
         // Keep the key if it belongs to a removed job: that is another section.
         no_unique(db,
                   "DELETE FROM uniques WHERE queue = ? AND key = ? AND id = ? AND ended IS NULL"),
@@ -382,7 +379,7 @@ Result<void> SqliteTarget::write_finished(std::int64_t block,
     unnote(TransferSection::finished, block);
     Statement gone(db_, "DELETE FROM finished WHERE prune_at >= ? AND prune_at < ?");
     gone.bind(block * kTransferSpan, (block + 1) * kTransferSpan).run();
-    Statement row(db_, "INSERT INTO finished (prune_at, seq, at, ids) VALUES (?, ?, ?, ?)");
+    Statement row(db_, queries::jobs::insert_finished);
     for (const TransferFinished& f : rows) {
       const std::string ids = ids_to_blob(f.ids);
       row.bind(f.prune_at, f.seq, f.at, Statement::blob(ids)).run();
@@ -398,9 +395,7 @@ Result<void> SqliteTarget::write_keys(std::int64_t block, std::span<const Transf
     unnote(TransferSection::keys, block);
     Statement gone(db_, "DELETE FROM idempotency WHERE expires_at >= ? AND expires_at < ?");
     gone.bind(block * kTransferSpan, (block + 1) * kTransferSpan).run();
-    Statement row(db_,
-                  "INSERT OR REPLACE INTO idempotency (key, fingerprint, ids, expires_at) VALUES "
-                  "(?, ?, ?, ?)");
+    Statement row(db_, queries::jobs::insert_idempotency);
     for (const TransferKey& k : rows) {
       const std::string ids = ids_to_blob(k.ids);
       row.bind(k.key, k.fingerprint, Statement::blob(ids), k.expires_at).run();
