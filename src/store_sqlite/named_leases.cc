@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -221,7 +222,7 @@ void SqliteStore::load_named_leases(Instant now) {
   lease_ends_.clear();
   touched_leases_.clear();
   released_leases_ = 0;
-  Statement rows(*db_, "SELECT name, state, holder, token, ttl, since, value FROM named_leases");
+  Statement rows(*db_, queries::leases::load_named_leases);
   while (rows.step()) {
     const std::string name(rows.text(0));
     NamedLease& lease = named_leases_[name];

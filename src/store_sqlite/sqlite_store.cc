@@ -154,10 +154,7 @@ void SqliteStore::load(Instant now) {
   adopt_copy();
   next_finished_seq_ = db.query_int(queries::jobs::next_finished_seq);
   must(next_id_ > db.query_int(queries::jobs::last_id), "ids are never given twice");
-  must(next_token_ > db.query_int("SELECT max((SELECT coalesce(max(token), 0) FROM leases), "
-                                  "(SELECT coalesce(max(token), 0) FROM named_leases), (SELECT "
-                                  "coalesce(max(token), 0) FROM sessions WHERE token <> 0))"),
-       "tokens are never given twice");
+  must(next_token_ > db.query_int(queries::leases::last_token), "tokens are never given twice");
   must(next_session_ > db.query_int("SELECT coalesce(max(id), 0) FROM sessions"),
        "ids of sessions are never given twice");
   load_queues();
@@ -246,7 +243,7 @@ void SqliteStore::load_queues() {
 void SqliteStore::load_leases(Instant now) {
   load_allowance(now);
   {
-    Statement rows(*db_, "SELECT token, worker, claimed_at FROM grants");
+    Statement rows(*db_, queries::leases::load_grants);
     while (rows.step()) {
       grants_.emplace(rows.integer(0), std::make_unique<Grant>(
                                            Grant{.token = rows.integer(0),
@@ -258,21 +255,7 @@ void SqliteStore::load_leases(Instant now) {
     }
   }
   std::vector<RunningJob> running;
-  Statement rows(
-      *db_,
-      "SELECT j.id, g.token + e.key, g.token, coalesce(n.lease, g.lease), coalesce(n.version, "
-      "j.version + 1), "
-      "coalesce(n.cancel_requested, 0), n.cancel_reason, n.id IS NOT NULL, j.queue, j.kind, "
-      "j.priority, j.run_at, j.attempt, j.max_attempts, j.flags, b.timeout, x.id IS NOT NULL, "
-      "s.id, "
-      "EXISTS (SELECT 1 FROM memos m WHERE m.job = j.id), b.limit_key, coalesce(n.kept, 0) "
-      "FROM grants g CROSS JOIN json_each(g.ids) e CROSS JOIN jobs j ON j.id = e.value JOIN bodies "
-      "b ON b.id = "
-      "j.id "
-      "LEFT JOIN lease_notes n ON n.id = j.id LEFT JOIN extras x ON x.id = j.id LEFT JOIN sessions "
-      "s "
-      "ON s.queue = j.queue AND s.key = b.session "
-      "WHERE j.state = 2 AND j.token < g.token + e.key");
+  Statement rows(*db_, queries::leases::load_running);
   while (rows.step()) {
     const JobId id = rows.integer(0);
     Lease lease;

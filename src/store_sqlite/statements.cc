@@ -14,13 +14,10 @@ Statements::Statements(Database& db)
       select_body(db, queries::jobs::select_body),
       select_ended(db, queries::jobs::select_ended),
       select_progress(db, queries::jobs::select_progress),
-      insert_grant(
-          db, "INSERT INTO grants (token, worker, claimed_at, lease, ids) VALUES (?, ?, ?, ?, ?)"),
-      delete_grant(db, "DELETE FROM grants WHERE token = ?"),
-      upsert_note(db,
-                  "INSERT OR REPLACE INTO lease_notes (id, version, lease, cancel_requested, "
-                  "cancel_reason, kept) VALUES (?, ?, ?, ?, ?, ?)"),
-      delete_note(db, "DELETE FROM lease_notes WHERE id = ?"),
+      insert_grant(db, queries::leases::insert_grant),
+      delete_grant(db, queries::leases::delete_grant),
+      upsert_note(db, queries::leases::upsert_note),
+      delete_note(db, queries::leases::delete_note),
       update_job(db, queries::jobs::update_job),
       finish_job(db, queries::jobs::finish_job),
       select_hot(db, queries::jobs::select_hot),
@@ -87,10 +84,8 @@ Statements::Statements(Database& db)
       delete_errors(db, queries::jobs::delete_errors),
       insert_quarantined(db, queries::jobs::insert_quarantined),
       delete_quarantined(db, queries::jobs::delete_quarantined),
-      upsert_lease(db,
-                   "INSERT OR REPLACE INTO named_leases (name, state, holder, token, ttl, since, "
-                   "value) VALUES (?, ?, ?, ?, ?, ?, ?)"),
-      delete_lease(db, "DELETE FROM named_leases WHERE name = ?"),
+      upsert_lease(db, queries::leases::upsert_lease),
+      delete_lease(db, queries::leases::delete_lease),
       select_moved(db, "SELECT place FROM moves WHERE what = 'moved'") {}
 
 ScheduleStatements::ScheduleStatements(Database& db)

@@ -30,8 +30,7 @@ struct SqliteTarget::Statements {
               "INSERT INTO errors (job, seq, attempt, at, worker, message, ran_for, program_end) "
               "VALUES (?, ?, "
               "?, ?, ?, ?, ?, ?)"),
-        grant(db,
-              "INSERT INTO grants (token, worker, claimed_at, lease, ids) VALUES (?, ?, ?, ?, ?)"),
+        grant(db, queries::leases::insert_grant),
         lease_note(
             db,
             "INSERT INTO lease_notes (id, version, lease, cancel_requested, cancel_reason, kept) "
@@ -55,7 +54,7 @@ struct SqliteTarget::Statements {
         // Keep the key if it belongs to a removed job: that is another section.
         no_unique(db,
                   "DELETE FROM uniques WHERE queue = ? AND key = ? AND id = ? AND ended IS NULL"),
-        no_grant(db, "DELETE FROM grants WHERE token = ?"),
+        no_grant(db, queries::leases::delete_grant),
         live(db, "INSERT OR REPLACE INTO job_counts (id, a) VALUES (?, ?)"),
         no_live(db, "DELETE FROM job_counts WHERE id = ?"),
         note(db,
