@@ -219,12 +219,12 @@ Reader::Reader(const std::string& path, const std::string& vfs)
                            " FROM quarantine z CROSS JOIN jobs j ON j.id = z.id" MS_JOB_JOINS
                            "WHERE z.id < ?1 AND z.id >= ?2 AND " MS_JOB_FILTER
                            "AND (?6 = 0 OR (1 << j.state) & ?6 <> 0) ORDER BY z.id DESC"),
-      next_token(db, "SELECT b FROM job_counts WHERE id = 0"),
+      next_token(db, queries::queues::next_token),
       live_job(db, queries::jobs::live_job),
-      next_id(db, "SELECT a FROM job_counts WHERE id = 0"),
+      next_id(db, queries::queues::next_id),
       below(db, queries::jobs::id_below),
-      queue_id(db, "SELECT id FROM queues WHERE name = ?"),
-      kind_id(db, "SELECT id FROM kinds WHERE name = ?"),
+      queue_id(db, queries::queues::queue_id),
+      kind_id(db, queries::queues::kind_id),
       schedule_id(db, "SELECT id FROM schedules WHERE name = ?"),
       ledger(db,
              "SELECT l.seq, l.version, l.nominal, l.until, l.count, l.source, l.state, l.past_due, "

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -218,7 +219,7 @@ SessionReads::SessionReads(Database& db)
           db, MS_SESSION_INFO
           " FROM queues q CROSS JOIN sessions s ON s.queue = q.id WHERE q.name = ? AND s.key > "
           "? ORDER BY s.key LIMIT ?"),
-      queues(db, "SELECT name FROM queues WHERE name >= ? ORDER BY name") {}
+      queues(db, queries::queues::names) {}
 
 void SqliteStore::publish_sessions() {
   if (republish_) {

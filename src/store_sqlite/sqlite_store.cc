@@ -147,10 +147,10 @@ void SqliteStore::load(Instant now) {
   freed_leases_.clear();
   republish_ = true;
   Database& db = *db_;
-  next_id_ = db.query_int("SELECT a FROM job_counts WHERE id = 0");
-  next_token_ = db.query_int("SELECT b FROM job_counts WHERE id = 0");
-  next_session_ = db.query_int("SELECT d FROM job_counts WHERE id = 0");
-  next_workflow_ = db.query_int("SELECT e FROM job_counts WHERE id = 0");
+  next_id_ = db.query_int(queries::queues::next_id);
+  next_token_ = db.query_int(queries::queues::next_token);
+  next_session_ = db.query_int(queries::queues::next_session);
+  next_workflow_ = db.query_int(queries::queues::next_workflow);
   adopt_copy();
   next_finished_seq_ = db.query_int(queries::jobs::next_finished_seq);
   must(next_id_ > db.query_int(queries::jobs::last_id), "ids are never given twice");
@@ -183,7 +183,7 @@ void SqliteStore::load(Instant now) {
 // The first open of a backup: ids and tokens given after the backup are unknown here, so both
 // continue far ahead.
 void SqliteStore::adopt_copy() {
-  if (db_->query_int("SELECT coalesce(c, 0) FROM job_counts WHERE id = 0") == 0) return;
+  if (db_->query_int(queries::queues::reset_point) == 0) return;
   const TransferNumbers numbers = numbers_of_copy({.next_id = next_id_, .next_token = next_token_},
                                                   SourceGoesOn::yes, now_.wall);
   next_id_ = numbers.next_id;
@@ -195,20 +195,14 @@ void SqliteStore::adopt_copy() {
 }
 
 void SqliteStore::load_queues() {
-  Statement kinds(*db_, "SELECT id, name FROM kinds ORDER BY id");
+  Statement kinds(*db_, queries::queues::load_kinds);
   while (kinds.step()) {
     must(kinds.integer(0) == static_cast<std::int64_t>(kind_names_.size()),
          "kinds are numbered without gaps");
     kind_names_.emplace_back(kinds.text(1));
     kinds_by_name_.emplace(kinds.text(1), static_cast<std::int32_t>(kinds.integer(0)));
   }
-  Statement rows(*db_,
-                 "SELECT q.id, q.name, q.paused, q.retention_completed, q.retention_dead, t.a, "
-                 "t.b, t.c, t.d, t.e, "
-                 "t.f, t.g, t.h, t.i, t.j, t.k, q.empty_since, q.empty_at, q.removed, q.pause FROM "
-                 "queues q "
-                 "LEFT JOIN job_counts t ON t.id = q.id "
-                 "ORDER BY q.id");
+  Statement rows(*db_, queries::queues::load_queues);
   finished_jobs_ = 0;
   constexpr int kPause = 11 + kJobStateCount;
   pause_ends_.clear();
@@ -304,8 +298,7 @@ void SqliteStore::load_live_jobs() {
   live_jobs_ = 0;
   session_queues_.clear();
   {
-    Statement blocks(
-        *db_, "SELECT id - 4294967296, a FROM job_counts WHERE id >= 4294967296 ORDER BY id");
+    Statement blocks(*db_, queries::queues::live_blocks);
     while (blocks.step()) {
       const std::int64_t block = blocks.integer(0);
       live_blocks_.emplace(block, blocks.integer(1));

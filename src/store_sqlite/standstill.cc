@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -58,8 +59,7 @@ OperationResult SqliteStore::operator()(const AllowRestart& op) {
 // Does not use the wall clock to measure the downtime: with a wrong clock, a lease could end while
 // its worker relies on the allowance.
 void SqliteStore::load_allowance(Instant now) {
-  restart_allowance_ =
-      Duration(db_->query_int("SELECT coalesce(g, 0) FROM job_counts WHERE id = 0"));
+  restart_allowance_ = Duration(db_->query_int(queries::queues::allowance));
   allowance_over_ = now + restart_allowance_;
 }
 

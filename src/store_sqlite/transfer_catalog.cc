@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "api/limit_shapes.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 #include "store_sqlite/transfer_target.h"
 
@@ -53,10 +54,7 @@ void SqliteTarget::write_queues(const TransferCatalog& is, const TransferCatalog
       db_,
       "UPDATE queues SET paused = ?, retention_completed = ?, retention_dead = ?, limits "
       "= ?, meter = ?, opens_at = ?, pause = ? WHERE id = ?");
-  Statement job_counts(
-      db_,
-      "INSERT OR REPLACE INTO job_counts (id, a, b, c, d, e, f, g, h, i, j, k) VALUES (?, "
-      "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  Statement job_counts(db_, queries::queues::upsert_job_counts);
   Statement no_paths(db_, "DELETE FROM search_paths WHERE queue = ?");
   // Opened as a store, the copy adds the jobs to the index.
   Statement path(db_, "INSERT INTO search_paths (queue, path, above) VALUES (?, ?, ?)");

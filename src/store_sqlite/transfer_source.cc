@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/session_rows.h"
 #include "store_sqlite/store_impl.h"
 #include "store_sqlite/transfer.h"
@@ -668,9 +669,9 @@ Result<TransferCatalog> SqliteSource::catalog() {
     read_access(out);
     read_triggers(out);
     read_marks(out);
-    out.numbers.next_id = db_.query_int("SELECT a FROM job_counts WHERE id = 0");
-    out.numbers.next_token = db_.query_int("SELECT b FROM job_counts WHERE id = 0");
-    out.numbers.next_workflow = db_.query_int("SELECT e FROM job_counts WHERE id = 0");
+    out.numbers.next_id = db_.query_int(queries::queues::next_id);
+    out.numbers.next_token = db_.query_int(queries::queues::next_token);
+    out.numbers.next_workflow = db_.query_int(queries::queues::next_workflow);
     return out;
   });
 }

@@ -56,7 +56,7 @@ struct SqliteTarget::Statements {
                   "DELETE FROM uniques WHERE queue = ? AND key = ? AND id = ? AND ended IS NULL"),
         no_grant(db, queries::leases::delete_grant),
         live(db, "INSERT OR REPLACE INTO job_counts (id, a) VALUES (?, ?)"),
-        no_live(db, "DELETE FROM job_counts WHERE id = ?"),
+        no_live(db, queries::queues::delete_job_counts),
         note(db,
              "INSERT OR REPLACE INTO copied_blocks (section, block, rows, stamp) VALUES (?, ?, ?, "
              "?)"),
