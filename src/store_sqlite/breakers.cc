@@ -1,6 +1,7 @@
 // Circuit breakers: in memory, with one row each, written with the batch that changed it.
 #include "api/breaker_shapes.h"
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -138,11 +139,9 @@ OperationResult SqliteStore::operator()(const CloseBreaker& op) {
 
 void SqliteStore::write_breakers() {
   if (touched_breakers_.empty() && removed_breakers_.empty()) return;
-  Statement remove(*db_, "DELETE FROM breakers WHERE name = ?");
+  Statement remove(*db_, queries::limits::delete_breaker);
   for (const std::string& name : removed_breakers_) remove.bind(name).run();
-  Statement save(*db_,
-                 "INSERT INTO breakers (name, settings, state) VALUES (?, ?, ?) ON CONFLICT (name) "
-                 "DO UPDATE SET settings = excluded.settings, state = excluded.state");
+  Statement save(*db_, queries::limits::upsert_breaker);
   for (const Breaker* breaker : touched_breakers_) {
     const std::string state = MS_MUTANT(breaker_not_kept) ? "" : breaker->meter.text();
     save.bind(breaker->name, breaker_settings_text(breaker->settings),
@@ -165,7 +164,7 @@ void SqliteStore::load_breakers() {
   breakers_.clear();
   touched_breakers_.clear();
   removed_breakers_.clear();
-  Statement rows(*db_, "SELECT name, settings, coalesce(state, '') FROM breakers");
+  Statement rows(*db_, queries::limits::load_breakers);
   while (rows.step()) {
     Breaker& breaker = breakers_[std::string(rows.text(0))];
     breaker.name = rows.text(0);

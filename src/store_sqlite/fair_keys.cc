@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/claim.h"
 
 namespace mainspring::sqlite {
@@ -113,9 +114,9 @@ void SqliteStore::write_fair_keys(QueueState& queue) {
 
 void SqliteStore::load_fair_keys() {
   std::map<std::int64_t, std::map<std::string, std::int64_t, std::less<>>> served;
-  Statement rows(*db_, "SELECT queue, key, at FROM fair_keys");
+  Statement rows(*db_, queries::limits::load_fair_keys);
   while (rows.step()) served[rows.integer(0)].emplace(rows.text(1), rows.integer(2));
-  Statement queues(*db_, "SELECT id, fair_at FROM queues WHERE fair_at IS NOT NULL");
+  Statement queues(*db_, queries::limits::load_fair_at);
   while (queues.step()) {
     const std::int64_t id = queues.integer(0);
     queue_by_id(id).fair_keys = FairKeys(queues.integer(1), std::move(served[id]));

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -137,7 +138,7 @@ void SqliteStore::write_key_meters() {
 void SqliteStore::load_key_meters() {
   key_openings_.clear(), key_ends_.clear(), touched_meters_.clear(), opened_keys_.clear();
   latest_wall_ = now_.wall, clock_is_back_ = false;
-  Statement rows(*db_, "SELECT queue, key, meter FROM key_meters");
+  Statement rows(*db_, queries::limits::load_key_meters);
   while (rows.step()) {
     LimitKey& key = limit_key_of(queue_by_id(rows.integer(0)), rows.text(1));
     key.meter = RateMeter::parse(rows.text(2));

@@ -1,6 +1,7 @@
 // Limits of queues: how much a claim may take, and when a closed queue opens.
 #include "api/limit_shapes.h"
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -134,7 +135,7 @@ void SqliteStore::write_limits() {
 void SqliteStore::load_limits() {
   openings_.clear();
   load_breakers();
-  Statement rows(*db_, "SELECT id, limits, meter, opens_at FROM queues WHERE limits IS NOT NULL");
+  Statement rows(*db_, queries::limits::load_limits);
   while (rows.step()) {
     QueueState& queue = queue_by_id(rows.integer(0));
     auto limits = parse_limits(rows.text(1));

@@ -58,7 +58,7 @@ void SqliteTarget::write_queues(const TransferCatalog& is, const TransferCatalog
   Statement no_paths(db_, "DELETE FROM search_paths WHERE queue = ?");
   // Opened as a store, the copy adds the jobs to the index.
   Statement path(db_, "INSERT INTO search_paths (queue, path, above) VALUES (?, ?, ?)");
-  Statement no_meters(db_, "DELETE FROM key_meters WHERE queue = ?");
+  Statement no_meters(db_, queries::limits::drop_key_meters);
   Statement meter(db_, "INSERT INTO key_meters (queue, key, meter) VALUES (?, ?, ?)");
   const auto by_name = [](const TransferQueue& q) { return q.name; };
   const auto queues = list_of(before, &TransferCatalog::queues);
