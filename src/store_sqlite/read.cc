@@ -225,11 +225,8 @@ Reader::Reader(const std::string& path, const std::string& vfs)
       below(db, queries::jobs::id_below),
       queue_id(db, queries::queues::queue_id),
       kind_id(db, queries::queues::kind_id),
-      schedule_id(db, "SELECT id FROM schedules WHERE name = ?"),
-      ledger(db,
-             "SELECT l.seq, l.version, l.nominal, l.until, l.count, l.source, l.state, l.past_due, "
-             "l.job, l.reason, l.note, l.decided_at, j.state, j.token FROM ledger l LEFT JOIN jobs "
-             "j ON j.id = l.job WHERE l.schedule = ? AND l.seq < ? ORDER BY l.seq DESC LIMIT ?"),
+      schedule_id(db, queries::schedules::schedule_id),
+      ledger(db, queries::schedules::ledger),
       due_by_hour(db, queries::jobs::due_by_hour),
       audit(db),
       sessions(db),

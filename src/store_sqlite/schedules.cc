@@ -6,6 +6,7 @@
 #include "api/schedule_shapes.h"
 #include "base/assert.h"
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -239,10 +240,7 @@ void SqliteStore::load_schedules() {
   linked_jobs_.clear();
   fire_order_.clear();
   touched_schedules_.clear();
-  Statement rows(*db_,
-                 "SELECT id, name, version, definition, paused, paused_reason, next, next_fire, "
-                 "skip_before, skip_reason, remaining, fired, last_fired, last_job, "
-                 "timeout_override, created_at, updated_at, next_seq FROM schedules");
+  Statement rows(*db_, queries::schedules::load);
   while (rows.step()) {
     ScheduleState& state = schedules_[std::string(rows.text(1))];
     state.id = rows.integer(0);
@@ -255,10 +253,7 @@ void SqliteStore::load_schedules() {
 }
 
 void SqliteStore::load_links() {
-  Statement links(
-      *db_,
-      "SELECT t.job, t.schedule, j.state = 0 AND j.flags & 32768 = 0 FROM schedule_jobs t "
-      "JOIN jobs j ON j.id = t.job");
+  Statement links(*db_, queries::schedules::load_links);
   while (links.step()) {
     const auto found = schedules_by_id_.find(links.integer(1));
     if (found == schedules_by_id_.end()) {

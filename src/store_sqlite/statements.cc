@@ -83,31 +83,18 @@ Statements::Statements(Database& db)
       select_moved(db, "SELECT place FROM moves WHERE what = 'moved'") {}
 
 ScheduleStatements::ScheduleStatements(Database& db)
-    : insert(db,
-             "INSERT INTO schedules (name, version, definition, paused, next, next_fire, "
-             "skip_before, fired, last_job, created_at, updated_at, next_seq) "
-             "VALUES (?, ?, ?, 0, 0, 0, 0, 0, 0, ?, 0, 1)"),
-      update(db,
-             "UPDATE schedules SET version = ?2, paused = ?3, paused_reason = ?4, next = ?5, "
-             "next_fire = ?6, skip_before = ?7, skip_reason = ?8, remaining = ?9, fired = ?10, "
-             "last_fired = ?11, last_job = ?12, timeout_override = ?13, updated_at = ?14, "
-             "next_seq = ?15 WHERE id = ?1"),
-      update_definition(db, "UPDATE schedules SET definition = ?2 WHERE id = ?1"),
-      remove(db, "DELETE FROM schedules WHERE id = ?"),
-      select_removed(db, "SELECT version FROM removed_schedules WHERE name = ?"),
-      insert_removed(db, "INSERT INTO removed_schedules (name, version) VALUES (?, ?)"),
-      delete_removed(db, "DELETE FROM removed_schedules WHERE name = ?"),
-      insert_tick(db,
-                  "INSERT INTO ledger (schedule, seq, version, nominal, until, count, source, "
-                  "state, past_due, job, reason, note, decided_at) "
-                  "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
-      delete_tick(db, "DELETE FROM ledger WHERE schedule = ? AND seq = ?"),
-      delete_ledger(db, "DELETE FROM ledger WHERE schedule = ?"),
-      select_fired(db,
-                   "SELECT job FROM ledger WHERE schedule = ?1 AND nominal = ?2 AND state = 0 AND "
-                   "source IN (0, 2) AND (?3 IS NULL OR version = ?3) ORDER BY version DESC "
-                   "LIMIT 1"),
-      insert_link(db, "INSERT INTO schedule_jobs (job, schedule) VALUES (?, ?)"),
-      delete_link(db, "DELETE FROM schedule_jobs WHERE job = ?") {}
+    : insert(db, queries::schedules::insert),
+      update(db, queries::schedules::update),
+      update_definition(db, queries::schedules::update_definition),
+      remove(db, queries::schedules::remove),
+      select_removed(db, queries::schedules::select_removed),
+      insert_removed(db, queries::schedules::insert_removed),
+      delete_removed(db, queries::schedules::delete_removed),
+      insert_tick(db, queries::schedules::insert_tick),
+      delete_tick(db, queries::schedules::delete_tick),
+      delete_ledger(db, queries::schedules::delete_ledger),
+      select_fired(db, queries::schedules::select_fired),
+      insert_link(db, queries::schedules::insert_link),
+      delete_link(db, queries::schedules::delete_link) {}
 
 }  // namespace mainspring::sqlite

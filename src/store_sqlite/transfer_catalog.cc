@@ -133,13 +133,13 @@ void SqliteTarget::write_schedules(const TransferCatalog& is, const TransferCata
     db_.execute("DELETE FROM ledger WHERE schedule NOT IN (SELECT id FROM schedules)");
   if (before == nullptr || before->removed_schedules != is.removed_schedules) {
     db_.execute("DELETE FROM removed_schedules");
-    Statement removed(db_, "INSERT INTO removed_schedules (name, version) VALUES (?, ?)");
+    Statement removed(db_, queries::schedules::insert_removed);
     for (const auto& [name, version] : is.removed_schedules) removed.bind(name, version).run();
   }
   const auto links = transfer_difference(is.links, list_of(before, &TransferCatalog::links),
                                          [](const TransferLink& t) { return t.job; });
   remove_gone(db_, links, before != nullptr, "schedule_jobs", "job");
-  Statement link(db_, "INSERT INTO schedule_jobs (job, schedule) VALUES (?, ?)");
+  Statement link(db_, queries::schedules::insert_link);
   for (const TransferLink* t : links.come) link.bind(t->job, t->schedule).run();
 }
 
@@ -272,10 +272,7 @@ Result<std::map<std::int64_t, std::int64_t>> SqliteTarget::ledgers() {
 Result<void> SqliteTarget::append_ledger(std::span<const TransferTick> rows) {
   return guarded([&]() -> Result<void> {
     Writing writing(db_);
-    Statement row(db_,
-                  "INSERT INTO ledger (schedule, seq, version, nominal, until, count, source, "
-                  "state, past_due, job, reason, note, decided_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
-                  "?, ?, ?, ?, ?)");
+    Statement row(db_, queries::schedules::insert_tick);
     for (const TransferTick& t : rows) {
       row.bind(t.schedule, t.seq, t.version, t.nominal, t.until, t.count, t.source, t.state,
                t.past_due ? 1 : 0, t.job, Statement::text_or_null(t.reason),
