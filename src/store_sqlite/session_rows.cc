@@ -17,33 +17,19 @@
 
 namespace mainspring::sqlite {
 
-#define MS_SESSION_COLUMNS                                                                   \
-  "SELECT id, queue, key, jobs, head, stop, stopped_by, worker, token, lease, state_bytes, " \
-  "changed_at FROM sessions "
-
 SessionStatements::SessionStatements(Database& db)
-    : by_key(db, MS_SESSION_COLUMNS "WHERE queue = ? AND key = ?"),
-      by_id(db, MS_SESSION_COLUMNS "WHERE id = ?"),
-      insert(db,
-             "INSERT INTO sessions (id, queue, key, jobs, head, stop, stopped_by, worker, token, "
-             "lease, state_bytes, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
-      update(db,
-             "UPDATE sessions SET jobs = ?2, head = ?3, stop = ?4, stopped_by = ?5, worker = ?6, "
-             "token = ?7, lease = ?8, state_bytes = ?9, changed_at = ?10 WHERE id = ?1"),
-      remove(db, "DELETE FROM sessions WHERE id = ?"),
-      state(db, "SELECT state FROM session_states WHERE session = ?"),
-      upsert_state(db, "INSERT OR REPLACE INTO session_states (session, state) VALUES (?, ?)"),
-      delete_state(db, "DELETE FROM session_states WHERE session = ?"),
-      forgotten(db,
-                "SELECT id FROM sessions WHERE jobs = 0 AND token = 0 AND stop = 0 AND changed_at "
-                "<= ? ORDER BY changed_at LIMIT ?"),
-      first_forgotten(db,
-                      "SELECT changed_at FROM sessions WHERE jobs = 0 AND token = 0 AND stop = 0 "
-                      "ORDER BY changed_at LIMIT 1"),
+    : by_key(db, queries::sessions::by_key),
+      by_id(db, queries::sessions::by_id),
+      insert(db, queries::sessions::insert),
+      update(db, queries::sessions::update),
+      remove(db, queries::sessions::remove),
+      state(db, queries::sessions::state),
+      upsert_state(db, queries::sessions::upsert_state),
+      delete_state(db, queries::sessions::delete_state),
+      forgotten(db, queries::sessions::forgotten),
+      first_forgotten(db, queries::sessions::first_forgotten),
       key_of_job(db, queries::jobs::select_session),
-      of_waiting(db,
-                 "SELECT s.id FROM bodies b CROSS JOIN sessions s ON s.queue = ?2 AND s.key = "
-                 "b.session WHERE b.id = ?1 AND (s.token = 0 OR s.head <> ?1)") {}
+      of_waiting(db, queries::sessions::of_waiting) {}
 
 // -- in memory ------------------------------------------------------------------------------------
 
@@ -243,7 +229,7 @@ void SqliteStore::load_sessions(Instant now) {
   batch_sessions_.clear();
   kept_sessions_.clear();
   {
-    Statement rows(*db_, MS_SESSION_COLUMNS "WHERE token <> 0");
+    Statement rows(*db_, queries::sessions::load_held);
     while (load_session(rows, nullptr) != nullptr) {
     }
   }
@@ -263,9 +249,7 @@ void SqliteStore::load_lagging_sessions() {
   const auto jobs = sessions_by_jobs(*db_);
   std::vector<std::pair<std::int64_t, JobsOfSession>> lagging;
   {
-    Statement rows(*db_,
-                   "SELECT id, jobs, head FROM sessions WHERE token = 0 AND stop = 0 AND "
-                   "state_bytes = 0");
+    Statement rows(*db_, queries::sessions::load_unheld);
     while (rows.step()) {
       const auto found = jobs.find(rows.integer(0));
       const JobsOfSession real = found == jobs.end() ? JobsOfSession{} : found->second;
@@ -284,17 +268,12 @@ void SqliteStore::load_lagging_sessions() {
 // -- data derived from jobs -----------------------------------------------------------------------
 
 bool rows_of_sessions_lag(Database& db) {
-  return db.query_int("SELECT f FROM job_counts WHERE id = 0") != 0;
+  return db.query_int(queries::sessions::rows_lag) != 0;
 }
 
 std::unordered_map<std::int64_t, JobsOfSession> sessions_by_jobs(Database& db) {
   std::unordered_map<std::int64_t, JobsOfSession> out;
-  Statement rows(
-      db,
-      "SELECT s.id, j.id, j.state FROM job_counts t CROSS JOIN jobs j ON j.id >= (t.id - "
-      "?1) * ?2 AND j.id < (t.id - ?1 + 1) * ?2 CROSS JOIN bodies b ON b.id = j.id "
-      "CROSS JOIN main.sessions s ON s.queue = j.queue AND s.key = b.session WHERE t.id >= "
-      "?1 AND j.flags & 64 <> 0 AND j.state NOT IN (4, 6, 7)");
+  Statement rows(db, queries::sessions::live_jobs);
   rows.bind(kBlockBase, kBlockIds);
   while (rows.step()) {
     JobsOfSession& session = out[rows.integer(0)];
@@ -310,9 +289,9 @@ void show_sessions_by_jobs(Database& db) {
   if (!rows_of_sessions_lag(db)) return;
   db.execute(
       "CREATE TEMP TABLE IF NOT EXISTS jobs_of_sessions (id INTEGER PRIMARY KEY, jobs, head)");
-  db.execute("DELETE FROM jobs_of_sessions");
+  db.execute(queries::sessions::delete_jobs_of);
   {
-    Statement insert(db, "INSERT INTO jobs_of_sessions (id, jobs, head) VALUES (?, ?, ?)");
+    Statement insert(db, queries::sessions::insert_jobs_of);
     for (const auto& [id, real] : sessions_by_jobs(db)) insert.bind(id, real.jobs, real.head).run();
   }
   db.execute(

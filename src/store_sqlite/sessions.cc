@@ -207,18 +207,9 @@ bool SqliteStore::prune_sessions(int limit) {
 
 // -- reads ----------------------------------------------------------------------------------------
 
-#define MS_SESSION_INFO                                                                      \
-  "SELECT q.name, s.key, s.jobs, s.head, s.stop, s.stopped_by, s.worker, s.token, s.lease, " \
-  "s.state_bytes, s.changed_at, s.id"
-
 SessionReads::SessionReads(Database& db)
-    : one(db, MS_SESSION_INFO
-          ", t.state FROM queues q JOIN sessions s ON s.queue = q.id LEFT JOIN session_states t ON "
-          "t.session = s.id WHERE q.name = ? AND s.key = ?"),
-      of_queue(
-          db, MS_SESSION_INFO
-          " FROM queues q CROSS JOIN sessions s ON s.queue = q.id WHERE q.name = ? AND s.key > "
-          "? ORDER BY s.key LIMIT ?"),
+    : one(db, queries::sessions::one),
+      of_queue(db, queries::sessions::of_queue),
       queues(db, queries::queues::names) {}
 
 void SqliteStore::publish_sessions() {

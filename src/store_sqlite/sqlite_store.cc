@@ -155,7 +155,7 @@ void SqliteStore::load(Instant now) {
   next_finished_seq_ = db.query_int(queries::jobs::next_finished_seq);
   must(next_id_ > db.query_int(queries::jobs::last_id), "ids are never given twice");
   must(next_token_ > db.query_int(queries::leases::last_token), "tokens are never given twice");
-  must(next_session_ > db.query_int("SELECT coalesce(max(id), 0) FROM sessions"),
+  must(next_session_ > db.query_int(queries::sessions::last_id),
        "ids of sessions are never given twice");
   load_queues();
   load_limits();
