@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store/ended_sessions.h"
 #include "store_sqlite/store_impl.h"
 
@@ -120,9 +121,7 @@ void SqliteStore::save_token(const TokenRecord& token) {
 void SqliteStore::load_tokens() {
   tokens_.clear();
   tokens_touched_ = true;
-  Statement rows(*db_,
-                 "SELECT name, digest, scopes, rate, created_at, created_by, expires_at, "
-                 "revoked_at FROM tokens");
+  Statement rows(*db_, queries::access::load_tokens);
   while (rows.step()) {
     TokenRecord token = read_token(rows);
     std::string name = token.name;

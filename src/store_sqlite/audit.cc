@@ -21,9 +21,6 @@ namespace {
 constexpr std::int64_t kAuditWindow = 20'000;
 constexpr std::size_t kMaxAuditProblems = 20;  // further ones add no information
 
-constexpr const char* kRecordColumns =
-    "SELECT seq, at, who, origin, action, object, before, after, hash FROM audit ";
-
 Digest read_hash(std::string_view bytes) {
   Digest digest{};  // a digest of another length is wrong; the chain check reports it
   if (bytes.size() == digest.size()) std::copy(bytes.begin(), bytes.end(), digest.begin());
@@ -51,31 +48,19 @@ std::optional<std::string_view> wanted(const std::string& text) {
 }  // namespace
 
 AccessStatements::AccessStatements(Database& db)
-    : upsert_token(db,
-                   "INSERT OR REPLACE INTO tokens (name, digest, scopes, rate, created_at, "
-                   "created_by, expires_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"),
-      delete_token(db, "DELETE FROM tokens WHERE name = ?"),
-      insert_audit(db,
-                   "INSERT INTO audit (seq, at, who, origin, action, object, before, after, hash) "
-                   "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"),
-      update_mark(db, "UPDATE audit_marks SET seq = ?2, hash = ?3 WHERE id = ?1"),
-      first_audit(db, "SELECT seq, at, hash FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"),
-      prune_audit(db, "DELETE FROM audit WHERE seq <= ?"),
+    : upsert_token(db, queries::access::upsert_token),
+      delete_token(db, queries::access::delete_token),
+      insert_audit(db, queries::access::insert_audit),
+      update_mark(db, queries::access::update_mark),
+      first_audit(db, queries::access::first_audit),
+      prune_audit(db, queries::access::prune_audit),
       edited_body(db, queries::jobs::select_tags) {}
 
 AuditStatements::AuditStatements(Database& db)
-    : oldest_first(db, (std::string(kRecordColumns) +
-                        "WHERE seq >= ?1 AND seq <= ?2 AND (?3 IS NULL OR who = ?3) AND (?4 IS "
-                        "NULL OR action = ?4) AND (?5 IS NULL OR object = ?5) ORDER BY seq LIMIT "
-                        "?6")
-                           .c_str()),
-      newest_first(db, (std::string(kRecordColumns) +
-                        "WHERE seq >= ?1 AND seq <= ?2 AND (?3 IS NULL OR who = ?3) AND (?4 IS "
-                        "NULL OR action = ?4) AND (?5 IS NULL OR object = ?5) ORDER BY seq DESC "
-                        "LIMIT ?6")
-                           .c_str()),
-      newest(db, "SELECT coalesce(max(seq), 0) FROM audit"),
-      oldest(db, "SELECT coalesce(min(seq), 0) FROM audit") {}
+    : oldest_first(db, queries::access::oldest_first),
+      newest_first(db, queries::access::newest_first),
+      newest(db, queries::access::newest),
+      oldest(db, queries::access::oldest) {}
 
 // -- appending
 // -----------------------------------------------------------------------------------------
@@ -214,7 +199,7 @@ void SqliteStore::note_oldest_audit() {
 
 void SqliteStore::load_audit() {
   {
-    Statement marks(*db_, "SELECT seq, hash FROM audit_marks ORDER BY id");
+    Statement marks(*db_, queries::access::marks);
     for (AuditMark* mark : {&audit_.base, &audit_.head}) {
       if (!marks.step())
         throw SqlError{SQLITE_CORRUPT, "the store is damaged: a mark of the audit is missing"};
@@ -223,8 +208,7 @@ void SqliteStore::load_audit() {
   }
   // Records beyond the known head were added by another program: verify() reports them, and new
   // records are appended after them.
-  audit_.head.seq =
-      std::max(audit_.head.seq, db_->query_int("SELECT coalesce(max(seq), 0) FROM audit"));
+  audit_.head.seq = std::max(audit_.head.seq, db_->query_int(queries::access::newest));
   audit_.records = audit_.head.seq - audit_.base.seq;
   audit_touched_ = false;
   note_oldest_audit();
@@ -285,14 +269,14 @@ AuditState SqliteStore::audit_state() const {
 void verify_audit(Database& db, const AuditMark& known, std::vector<std::string>& problems) {
   AuditMark marks[2];
   {
-    Statement rows(db, "SELECT id, seq, hash FROM audit_marks ORDER BY id");
+    Statement rows(db, queries::access::marks_by_id);
     while (rows.step())
       marks[rows.integer(0) == 0 ? 0 : 1] = {rows.integer(1), read_hash(rows.text(2))};
   }
   const auto [base, end] = std::pair(marks[0], marks[1]);
   AuditMark at = base;
   bool met = known.seq <= base.seq;
-  Statement rows(db, (std::string(kRecordColumns) + "ORDER BY seq").c_str());
+  Statement rows(db, queries::access::all_records);
   while (rows.step()) {
     const AuditRecord record = read_audit_record(rows);
     if (auto wrong = follow_chain(at, {record})) problems.push_back(std::move(*wrong));

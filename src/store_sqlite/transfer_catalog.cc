@@ -240,7 +240,7 @@ void SqliteTarget::write_audit_marks(const AuditState& audit) {
   Statement mark(db_, "UPDATE audit_marks SET seq = ?2, hash = ?3 WHERE id = ?1 AND seq <> ?2");
   mark.bind(1, audit.head.seq, Statement::blob(bytes_of(audit.head.hash))).run();
   mark.bind(0, audit.base.seq, Statement::blob(bytes_of(audit.base.hash))).run();
-  Statement gone(db_, "DELETE FROM audit WHERE seq <= ?");
+  Statement gone(db_, queries::access::prune_audit);
   gone.bind(audit.base.seq).run();
 }
 
@@ -285,17 +285,13 @@ Result<void> SqliteTarget::append_ledger(std::span<const TransferTick> rows) {
 }
 
 Result<std::int64_t> SqliteTarget::last_audit() {
-  return guarded([&]() -> Result<std::int64_t> {
-    return db_.query_int("SELECT coalesce(max(seq), 0) FROM audit");
-  });
+  return guarded([&]() -> Result<std::int64_t> { return db_.query_int(queries::access::newest); });
 }
 
 Result<void> SqliteTarget::append_audit(std::span<const AuditRecord> rows) {
   return guarded([&]() -> Result<void> {
     Writing writing(db_);
-    Statement row(db_,
-                  "INSERT INTO audit (seq, at, who, origin, action, object, before, after, hash) "
-                  "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    Statement row(db_, queries::access::insert_audit);
     for (const AuditRecord& r : rows) {
       row.bind(r.seq, r.at.us(), r.who, r.from, r.action, r.object,
                Statement::text_or_null(r.before), Statement::text_or_null(r.after),

@@ -618,7 +618,7 @@ void SqliteSource::read_access(TransferCatalog& out) {
                           std::string(lease.text(2)), lease.integer(3), lease.integer(4),
                           lease.integer(5), lease.integer(6)});
   }
-  Statement mark(db_, "SELECT seq, hash FROM audit_marks ORDER BY id");
+  Statement mark(db_, queries::access::marks);
   for (AuditMark* into : {&out.audit.base, &out.audit.head}) {
     if (!mark.step()) throw SqlError{SQLITE_CORRUPT, "the marks of the audit are missing"};
     *into = {mark.integer(0), digest_of(mark.text(1))};

@@ -1,0 +1,52 @@
+-- name: upsert_token
+INSERT OR REPLACE INTO tokens (name, digest, scopes, rate, created_at, created_by, expires_at,
+  revoked_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: delete_token
+DELETE FROM tokens WHERE name = ?;
+
+-- name: insert_audit
+INSERT INTO audit (seq, at, who, origin, action, object, before, after, hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: update_mark
+UPDATE audit_marks SET seq = ?2, hash = ?3 WHERE id = ?1;
+
+-- name: first_audit
+SELECT seq, at, hash FROM audit WHERE seq > ? ORDER BY seq LIMIT ?;
+
+-- name: prune_audit
+DELETE FROM audit WHERE seq <= ?;
+
+-- name: oldest_first
+SELECT seq, at, who, origin, action, object, before, after, hash
+FROM audit
+WHERE seq >= ?1 AND seq <= ?2 AND (?3 IS NULL OR who = ?3) AND (?4 IS NULL OR action = ?4) AND (?5
+  IS NULL OR object = ?5)
+ORDER BY seq LIMIT ?6;
+
+-- name: newest_first
+SELECT seq, at, who, origin, action, object, before, after, hash
+FROM audit
+WHERE seq >= ?1 AND seq <= ?2 AND (?3 IS NULL OR who = ?3) AND (?4 IS NULL OR action = ?4) AND (?5
+  IS NULL OR object = ?5)
+ORDER BY seq DESC LIMIT ?6;
+
+-- name: newest
+SELECT coalesce(max(seq), 0) FROM audit;
+
+-- name: oldest
+SELECT coalesce(min(seq), 0) FROM audit;
+
+-- name: marks
+SELECT seq, hash FROM audit_marks ORDER BY id;
+
+-- name: marks_by_id
+SELECT id, seq, hash FROM audit_marks ORDER BY id;
+
+-- name: all_records
+SELECT seq, at, who, origin, action, object, before, after, hash FROM audit ORDER BY seq;
+
+-- name: load_tokens
+SELECT name, digest, scopes, rate, created_at, created_by, expires_at, revoked_at FROM tokens;
