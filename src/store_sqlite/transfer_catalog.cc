@@ -225,9 +225,7 @@ void SqliteTarget::write_triggers(const TransferCatalog& is, const TransferCatal
   if (before == nullptr) db_.execute("DELETE FROM trigger_events");
   Statement gone(db_, "DELETE FROM trigger_events WHERE name = ? AND seq = ?");
   for (const auto& [name, seq] : events.gone) gone.bind(name, seq).run();
-  Statement event(db_,
-                  "INSERT INTO trigger_events (name, seq, event, fired_at, made_at, job, reason) "
-                  "VALUES (?, ?, ?, ?, ?, ?, ?)");
+  Statement event(db_, queries::triggers::add_event);
   for (const TransferTriggerEvent* e : events.come) {
     event
         .bind(e->place.first, e->place.second, Statement::text_or_null(e->event), e->fired_at,

@@ -5,13 +5,12 @@
 #include <utility>
 
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 #include "workflow/references.h"
 
 namespace mainspring::sqlite {
 namespace {
-
-constexpr const char* kTrigger = "SELECT name, definition, state, secret FROM triggers ";
 
 TriggerRecord read_trigger_record(Statement& row) {
   return {.name = std::string(row.text(0)),
@@ -37,32 +36,21 @@ std::optional<std::int64_t> optional_us(const std::optional<WallTime>& at) {
 }  // namespace
 
 TriggerStatements::TriggerStatements(Database& db)
-    : load(db, (std::string(kTrigger) + "WHERE name = ?").c_str()),
-      count(db, "SELECT count(*) FROM triggers"),
-      insert(db,
-             "INSERT INTO triggers (name, definition, state, secret) VALUES (?, ?, ?, ?) ON "
-             "CONFLICT (name) DO UPDATE SET definition = excluded.definition, state = "
-             "excluded.state, secret = excluded.secret"),
-      state(db, "UPDATE triggers SET state = ?2 WHERE name = ?1"),
-      remove(db, "DELETE FROM triggers WHERE name = ?"),
-      remove_events(db, "DELETE FROM trigger_events WHERE name = ?"),
-      event(db,
-            "SELECT seq, event, fired_at, made_at, job, reason FROM trigger_events WHERE name = ? "
-            "AND "
-            "event = ?"),
-      add_event(db,
-                "INSERT INTO trigger_events (name, seq, event, fired_at, made_at, job, reason) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)"),
-      latest(db, "SELECT max(made_at) FROM trigger_events WHERE name = ? AND seq <= ?"),
-      forget(db, "DELETE FROM trigger_events WHERE name = ? AND seq <= ?") {}
+    : load(db, queries::triggers::load),
+      count(db, queries::triggers::count),
+      insert(db, queries::triggers::insert),
+      state(db, queries::triggers::state),
+      remove(db, queries::triggers::remove),
+      remove_events(db, queries::triggers::remove_events),
+      event(db, queries::triggers::event),
+      add_event(db, queries::triggers::add_event),
+      latest(db, queries::triggers::latest),
+      forget(db, queries::triggers::forget) {}
 
 TriggerReads::TriggerReads(Database& db)
-    : one(db, (std::string(kTrigger) + "WHERE name = ?").c_str()),
-      list(db, (std::string(kTrigger) + "WHERE name > ? ORDER BY name LIMIT ?").c_str()),
-      events(db,
-             "SELECT seq, event, fired_at, made_at, job, reason FROM trigger_events WHERE name = ? "
-             "AND seq "
-             "< ? ORDER BY seq DESC LIMIT ?") {}
+    : one(db, queries::triggers::load),
+      list(db, queries::triggers::list),
+      events(db, queries::triggers::events) {}
 
 // -- TriggerRows ----------------------------------------------------------------------------------
 
@@ -193,10 +181,7 @@ int depth_of(int flags) {
 
 void SqliteStore::load_watches() {
   watches_.clear();
-  Statement rows(*db_,
-                 (std::string(kTrigger) + "WHERE instr(definition, '\"ended\":{') > 0 ORDER BY "
-                                          "name")
-                     .c_str());
+  Statement rows(*db_, queries::triggers::load_on_job_ends);
   while (rows.step()) {
     if (auto watch = watch_of(read_trigger_record(rows))) watches_.push_back(std::move(*watch));
   }
