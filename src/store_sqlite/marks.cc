@@ -1,4 +1,5 @@
 // Marks and saved views: rows that only requests read.
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -15,25 +16,19 @@ Mark read_mark(const Statement& row) {
 }  // namespace
 
 MarkStatements::MarkStatements(Database& db)
-    : of_worker(db, "SELECT id, at, text, who, source FROM marks WHERE text = ? AND source = 1"),
-      insert(db, "INSERT INTO marks (at, text, who, source) VALUES (?, ?, ?, ?)"),
-      count(db, "SELECT count(*) FROM marks"),
-      drop_first(db,
-                 "DELETE FROM marks WHERE id IN (SELECT id FROM marks ORDER BY at, id LIMIT ?)"),
-      one(db, "SELECT 1 FROM marks WHERE id = ?"),
-      remove(db, "DELETE FROM marks WHERE id = ?"),
-      view(db, "SELECT 1 FROM saved_views WHERE name = ?"),
-      count_views(db, "SELECT count(*) FROM saved_views"),
-      put_view(db,
-               "INSERT OR REPLACE INTO saved_views (name, page, query, who, updated_at) VALUES "
-               "(?, ?, ?, ?, ?)"),
-      remove_view(db, "DELETE FROM saved_views WHERE name = ?") {}
+    : of_worker(db, queries::marks::of_worker),
+      insert(db, queries::marks::insert),
+      count(db, queries::marks::count),
+      drop_first(db, queries::marks::drop_first),
+      one(db, queries::marks::one),
+      remove(db, queries::marks::remove),
+      view(db, queries::marks::view),
+      count_views(db, queries::marks::count_views),
+      put_view(db, queries::marks::put_view),
+      remove_view(db, queries::marks::remove_view) {}
 
 MarkReads::MarkReads(Database& db)
-    : page(db,
-           "SELECT id, at, text, who, source FROM marks WHERE at >= ?1 AND at <= ?2 AND (at, id) < "
-           "(?2, ?3) ORDER BY at DESC, id DESC LIMIT ?4"),
-      views(db, "SELECT name, page, query, who, updated_at FROM saved_views ORDER BY name") {}
+    : page(db, queries::marks::page), views(db, queries::marks::views) {}
 
 OperationResult SqliteStore::operator()(const AddMark& op) {
   const WallTime at = op.at.value_or(now_.wall);

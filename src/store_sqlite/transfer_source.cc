@@ -651,7 +651,7 @@ void SqliteSource::read_marks(TransferCatalog& out) {
                          std::string(mark.text(2)), std::string(mark.text(3)),
                          mark.one_of(4, MarkSource::worker)});
   }
-  Statement view(db_, "SELECT name, page, query, who, updated_at FROM saved_views ORDER BY name");
+  Statement view(db_, queries::marks::views);
   while (view.step()) {
     out.views.push_back({std::string(view.text(0)), std::string(view.text(1)),
                          std::string(view.text(2)), std::string(view.text(3)),
