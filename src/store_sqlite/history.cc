@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -31,10 +32,6 @@ HistoryCounts read_counts(const Statement& row, int first = 0) {
           .run = read_sketch(row.text(first + 7))};
 }
 
-constexpr const char* kOneRow =
-    "SELECT enqueued, started, completed, failed, dead, cancelled, wait, run FROM history WHERE "
-    "span = ? AND at = ? AND series = ?";
-
 std::optional<WallTime> wall_of(const Statement& row, int column) {
   if (row.is_null(column)) return std::nullopt;
   return WallTime::from_us(row.integer(column));
@@ -43,28 +40,20 @@ std::optional<WallTime> wall_of(const Statement& row, int column) {
 }  // namespace
 
 HistoryStatements::HistoryStatements(Database& db)
-    : series(db, "SELECT id, queue, kind, last_at FROM history_series"),
-      insert_series(db, "INSERT INTO history_series (queue, kind, last_at) VALUES (?, ?, ?)"),
-      touch_series(db, "UPDATE history_series SET last_at = ?2 WHERE id = ?1"),
-      drop_series(db, "DELETE FROM history_series WHERE last_at < ?"),
-      one(db, kOneRow),
-      put(db,
-          "INSERT OR REPLACE INTO history (span, at, series, enqueued, started, completed, failed, "
-          "dead, cancelled, wait, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
-      first(db, "SELECT min(at) FROM history WHERE span = ?"),
-      drop(db, "DELETE FROM history WHERE span = ? AND at < ?") {}
+    : series(db, queries::history::series),
+      insert_series(db, queries::history::insert_series),
+      touch_series(db, queries::history::touch_series),
+      drop_series(db, queries::history::drop_series),
+      one(db, queries::history::one),
+      put(db, queries::history::put),
+      first(db, queries::history::first),
+      drop(db, queries::history::drop) {}
 
 HistoryReads::HistoryReads(Database& db)
-    : series(db, "SELECT id, queue, kind FROM history_series"),
-      one(db, kOneRow),
-      fact(db,
-           "SELECT q.name, k.name, j.state, b.created_at, j.started_at, j.finished_at FROM jobs j "
-           "JOIN bodies b ON b.id = j.id JOIN queues q ON q.id = j.queue JOIN kinds k ON k.id = "
-           "j.kind WHERE j.id = ?"),
-      recent(db,
-             "SELECT s.queue, h.at, h.enqueued, h.started, h.completed, h.failed, h.dead, "
-             "h.cancelled, h.wait, h.run FROM history h JOIN history_series s ON s.id = h.series "
-             "WHERE h.span = 60000000 AND h.at >= ? AND s.kind = '' AND s.queue <> ''") {}
+    : series(db, queries::history::series_names),
+      one(db, queries::history::one),
+      fact(db, queries::history::job_fact),
+      recent(db, queries::history::recent) {}
 
 // -- writing
 // ---------------------------------------------------------------------------------------
