@@ -45,7 +45,7 @@ struct SqliteTarget::Statements {
             "b "
             "ON b.id = j.id WHERE j.id = ?"),
         memo(db, "INSERT INTO memos (job, name, result) VALUES (?, ?, ?)"),
-        step(db, "INSERT INTO workflow_jobs (job, workflow, step, undo) VALUES (?, ?, ?, ?)"),
+        step(db, queries::workflows::put_job),
         stamps(db,
                "SELECT id, version, token, state FROM jobs WHERE id >= ? AND id < ? ORDER BY "
                "id"),

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 #include "workflow/reads.h"
 
@@ -39,8 +40,6 @@ std::string select_row(bool once) {
                      table_of(once));
 }
 
-#define MS_WORKFLOW "SELECT id, name, key, state, wake_at, finished_at, data FROM workflows "
-
 }  // namespace
 
 WorkflowRowStatements::WorkflowRowStatements(Database& db, bool once)
@@ -67,39 +66,28 @@ WorkflowRowStatements::WorkflowRowStatements(Database& db, bool once)
                     .c_str()) {}
 
 WorkflowStatements::WorkflowStatements(Database& db)
-    : load(db, MS_WORKFLOW "WHERE id = ?"),
-      by_key(db, MS_WORKFLOW "WHERE name = ? AND key = ? ORDER BY id DESC LIMIT ?"),
-      insert(db,
-             "INSERT INTO workflows (id, name, key, state, wake_at, finished_at, data) VALUES (?, "
-             "?, ?, ?, ?, ?, ?)"),
-      update(db,
-             "UPDATE workflows SET state = ?, wake_at = ?, finished_at = ?, data = ? WHERE id = ?"),
+    : load(db, queries::workflows::load),
+      by_key(db, queries::workflows::by_key),
+      insert(db, queries::workflows::insert),
+      update(db, queries::workflows::update),
       rows(db, false),
       texts(db, true),
-      put_job(db, "INSERT INTO workflow_jobs (job, workflow, step, undo) VALUES (?, ?, ?, ?)"),
-      job(db, "SELECT workflow, step, undo FROM workflow_jobs WHERE job = ?"),
-      remove_job(db, "DELETE FROM workflow_jobs WHERE job = ?"),
-      first_wake(db, "SELECT min(wake_at) FROM workflows WHERE wake_at IS NOT NULL"),
-      due(db, "SELECT id FROM workflows WHERE wake_at <= ? ORDER BY wake_at LIMIT ?"),
-      first_finished(
-          db, "SELECT min(finished_at) FROM workflows WHERE state = ? AND finished_at IS NOT NULL"),
-      finished(db,
-               "SELECT id FROM workflows WHERE state = ? AND finished_at <= ? ORDER BY finished_at "
-               "LIMIT 1"),
-      let_children_go(db,
-                      "UPDATE workflows SET finished_at = ?2 WHERE id IN (SELECT number FROM "
-                      "workflow_rows WHERE workflow = ?1 AND kind = 12)"),
-      prune(db, "DELETE FROM workflows WHERE id = ?") {}
+      put_job(db, queries::workflows::put_job),
+      job(db, queries::workflows::job),
+      remove_job(db, queries::workflows::remove_job),
+      first_wake(db, queries::workflows::first_wake),
+      due(db, queries::workflows::due),
+      first_finished(db, queries::workflows::first_finished),
+      finished(db, queries::workflows::finished),
+      let_children_go(db, queries::workflows::let_children_go),
+      prune(db, queries::workflows::prune) {}
 
 WorkflowReads::WorkflowReads(Database& db)
-    : one(db, MS_WORKFLOW "WHERE id = ?"),
-      list(db, MS_WORKFLOW "WHERE id < ? ORDER BY id DESC LIMIT ?"),
+    : one(db, queries::workflows::load),
+      list(db, queries::workflows::list),
       row(db, select_row(false).c_str()),
       text(db, select_row(true).c_str()),
-      states(
-          db,
-          "SELECT number, text FROM workflow_rows WHERE workflow = ? AND kind = ? AND number > ? "
-          "ORDER BY number LIMIT ?") {}
+      states(db, queries::workflows::states) {}
 
 // -- WorkflowRows ---------------------------------------------------------------------------------
 
