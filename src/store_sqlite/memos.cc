@@ -1,19 +1,18 @@
 // Memos: saved results of a job's steps, for later attempts.
 #include "base/mutant.h"
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
 
 MemoStatements::MemoStatements(Database& db)
-    : insert(db, "INSERT OR IGNORE INTO memos (job, name, result) VALUES (?, ?, ?)"),
-      overwrite(db, "INSERT OR REPLACE INTO memos (job, name, result) VALUES (?, ?, ?)"),
-      known(db, "SELECT 1 FROM memos WHERE job = ? AND name = ?"),
-      count(db, "SELECT count(*) FROM memos WHERE job = ?"),
-      remove(db, "DELETE FROM memos WHERE job = ?") {}
+    : insert(db, queries::memos::insert),
+      overwrite(db, queries::memos::overwrite),
+      known(db, queries::memos::known),
+      count(db, queries::memos::count),
+      remove(db, queries::memos::remove) {}
 
-MemoReads::MemoReads(Database& db)
-    : page(db, "SELECT name, result FROM memos WHERE job = ? AND name >= ? ORDER BY name LIMIT ?") {
-}
+MemoReads::MemoReads(Database& db) : page(db, queries::memos::page) {}
 
 bool SqliteStore::keep_memos(const Renewal& renewal, Lease& lease, RenewResult& result) {
   if (renewal.memos.empty() || MS_MUTANT(memo_lost)) return false;
