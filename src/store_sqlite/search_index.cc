@@ -23,11 +23,9 @@ constexpr JobId kAllJobs = std::numeric_limits<JobId>::max();
 
 // The values of one path against the args of the jobs that are in the index.
 void verify_path(Database& db, const SearchPath& path, std::vector<std::string>& problems) {
-  Statement jobs(db,
-                 "SELECT j.id, b.args FROM jobs j JOIN bodies b ON b.id = j.id WHERE j.queue = ?1 "
-                 "AND j.id >= ?2");
-  Statement one(db, "SELECT 1 FROM search_values WHERE path = ? AND value = ? AND job = ?");
-  Statement all(db, "SELECT count(*) FROM search_values WHERE path = ? AND job >= ?");
+  Statement jobs(db, queries::search::jobs_from);
+  Statement one(db, queries::search::known);
+  Statement all(db, queries::search::count);
   const std::vector<std::vector<std::string>> names = {split_path(path.path)};
   std::int64_t wanted = 0, missing = 0;
   jobs.bind(path.queue, path.above);
@@ -60,38 +58,27 @@ std::vector<SearchPath> read_paths(Statement& rows) {
   return paths;
 }
 
-constexpr const char* kLoadPaths =
-    "SELECT id, queue, path, above, removed FROM search_paths ORDER BY id";
-
 }  // namespace
 
 SearchStatements::SearchStatements(Database& db)
-    : load(db, kLoadPaths),
-      insert_path(db, "INSERT INTO search_paths (queue, path, above) VALUES (?, ?, ?)"),
-      update_path(db, "UPDATE search_paths SET above = ?2, removed = ?3 WHERE id = ?1"),
-      delete_path(db, "DELETE FROM search_paths WHERE id = ?"),
-      insert(db, "INSERT OR IGNORE INTO search_values (path, value, job) VALUES (?, ?, ?)"),
-      remove(db, "DELETE FROM search_values WHERE path = ? AND value = ? AND job = ?"),
-      trim(db,
-           "DELETE FROM search_values WHERE path = ?1 AND (value, job) < (SELECT value, job FROM "
-           "search_values WHERE path = ?1 ORDER BY value, job LIMIT 1 OFFSET ?2)"),
-      drop(db, "DELETE FROM search_values WHERE path = ?"),
+    : load(db, queries::search::load),
+      insert_path(db, queries::search::insert_path),
+      update_path(db, queries::search::update_path),
+      delete_path(db, queries::search::delete_path),
+      insert(db, queries::search::insert),
+      remove(db, queries::search::remove),
+      trim(db, queries::search::trim),
+      drop(db, queries::search::drop),
       args(db, queries::jobs::select_args),
-      below(db,
-            "SELECT j.id, b.args FROM (SELECT id, queue FROM jobs WHERE id < ?1 ORDER BY id DESC "
-            "LIMIT ?3) j LEFT JOIN bodies b ON b.id = j.id AND j.queue = ?2 ORDER BY j.id DESC") {}
+      below(db, queries::search::jobs_below) {}
 
 SearchReads::SearchReads(Database& db)
-    : path(db,
-           "SELECT p.id, p.above FROM queues q JOIN search_paths p ON p.queue = q.id WHERE q.name "
-           "= ? AND p.path = ? AND p.removed = 0"),
-      jobs(db,
-           "SELECT job FROM search_values WHERE path = ? AND value = ? AND job < ? ORDER BY job "
-           "DESC LIMIT ?"),
+    : path(db, queries::search::path),
+      jobs(db, queries::search::jobs),
       dead(db, queries::jobs::newest_dead) {}
 
 void verify_search(Database& db, std::vector<std::string>& problems) {
-  Statement rows(db, kLoadPaths);
+  Statement rows(db, queries::search::load);
   for (const SearchPath& path : read_paths(rows)) {
     if (!path.removed) verify_path(db, path, problems);
   }

@@ -57,7 +57,7 @@ void SqliteTarget::write_queues(const TransferCatalog& is, const TransferCatalog
   Statement job_counts(db_, queries::queues::upsert_job_counts);
   Statement no_paths(db_, "DELETE FROM search_paths WHERE queue = ?");
   // Opened as a store, the copy adds the jobs to the index.
-  Statement path(db_, "INSERT INTO search_paths (queue, path, above) VALUES (?, ?, ?)");
+  Statement path(db_, queries::search::insert_path);
   Statement no_meters(db_, queries::limits::drop_key_meters);
   Statement meter(db_, "INSERT INTO key_meters (queue, key, meter) VALUES (?, ?, ?)");
   const auto by_name = [](const TransferQueue& q) { return q.name; };
