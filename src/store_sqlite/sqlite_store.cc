@@ -188,7 +188,7 @@ void SqliteStore::adopt_copy() {
                                                   SourceGoesOn::yes, now_.wall);
   next_id_ = numbers.next_id;
   next_token_ = numbers.next_token;
-  db_->execute("UPDATE moves SET store = lower(hex(randomblob(16))) WHERE what = 'self'");
+  db_->execute(queries::transfer::new_identity);
   db_->execute(fmt::format("UPDATE job_counts SET a = {}, b = {}, c = NULL WHERE id = 0", next_id_,
                            next_token_)
                    .c_str());

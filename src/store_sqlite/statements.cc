@@ -80,7 +80,7 @@ Statements::Statements(Database& db)
       delete_quarantined(db, queries::jobs::delete_quarantined),
       upsert_lease(db, queries::leases::upsert_lease),
       delete_lease(db, queries::leases::delete_lease),
-      select_moved(db, "SELECT place FROM moves WHERE what = 'moved'") {}
+      select_moved(db, queries::transfer::select_moved) {}
 
 ScheduleStatements::ScheduleStatements(Database& db)
     : insert(db, queries::schedules::insert),

@@ -50,16 +50,13 @@ Result<void> SqliteTarget::write_catalog(const TransferCatalog& is, const Transf
 }
 
 void SqliteTarget::write_queues(const TransferCatalog& is, const TransferCatalog* before) {
-  Statement queue(
-      db_,
-      "UPDATE queues SET paused = ?, retention_completed = ?, retention_dead = ?, limits "
-      "= ?, meter = ?, opens_at = ?, pause = ? WHERE id = ?");
+  Statement queue(db_, queries::transfer::update_queues);
   Statement job_counts(db_, queries::queues::upsert_job_counts);
-  Statement no_paths(db_, "DELETE FROM search_paths WHERE queue = ?");
+  Statement no_paths(db_, queries::transfer::delete_search_paths);
   // Opened as a store, the copy adds the jobs to the index.
   Statement path(db_, queries::search::insert_path);
   Statement no_meters(db_, queries::limits::drop_key_meters);
-  Statement meter(db_, "INSERT INTO key_meters (queue, key, meter) VALUES (?, ?, ?)");
+  Statement meter(db_, queries::transfer::insert_key_meters);
   const auto by_name = [](const TransferQueue& q) { return q.name; };
   const auto queues = list_of(before, &TransferCatalog::queues);
   for (const TransferQueue* q : transfer_difference(is.queues, queues, by_name).come) {
@@ -88,7 +85,7 @@ void SqliteTarget::write_breakers(const TransferCatalog& is, const TransferCatal
       transfer_difference(is.breakers, list_of(before, &TransferCatalog::breakers),
                           [](const TransferBreaker& b) { return b.name; });
   remove_gone(db_, breakers, before != nullptr, "breakers", "name");
-  Statement row(db_, "INSERT INTO breakers (name, settings, state) VALUES (?, ?, ?)");
+  Statement row(db_, queries::transfer::insert_breakers);
   for (const TransferBreaker* b : breakers.come)
     row.bind(b->name, b->settings, Statement::text_or_null(b->state)).run();
 }
@@ -97,14 +94,13 @@ void SqliteTarget::write_marks(const TransferCatalog& is, const TransferCatalog*
   const auto marks = transfer_difference(is.marks, list_of(before, &TransferCatalog::marks),
                                          [](const Mark& m) { return m.id; });
   remove_gone(db_, marks, before != nullptr, "marks", "id");
-  Statement mark(db_, "INSERT INTO marks (id, at, text, who, source) VALUES (?, ?, ?, ?, ?)");
+  Statement mark(db_, queries::transfer::insert_marks);
   for (const Mark* m : marks.come)
     mark.bind(m->id, m->at.us(), m->text, m->by, static_cast<std::int64_t>(m->source)).run();
   const auto views = transfer_difference(is.views, list_of(before, &TransferCatalog::views),
                                          [](const SavedView& v) { return v.name; });
   remove_gone(db_, views, before != nullptr, "saved_views", "name");
-  Statement view(
-      db_, "INSERT INTO saved_views (name, page, query, who, updated_at) VALUES (?, ?, ?, ?, ?)");
+  Statement view(db_, queries::transfer::insert_saved_views);
   for (const SavedView* v : views.come)
     view.bind(v->name, v->page, v->query, v->by, v->updated_at.us()).run();
 }
@@ -114,13 +110,8 @@ void SqliteTarget::write_schedules(const TransferCatalog& is, const TransferCata
       transfer_difference(is.schedules, list_of(before, &TransferCatalog::schedules),
                           [](const TransferSchedule& s) { return s.name; });
   remove_gone(db_, schedules, before != nullptr, "schedules", "name");
-  Statement row(
-      db_,
-      "INSERT INTO schedules (name, id, version, definition, paused_reason, skip_reason, "
-      "paused, next, next_fire, skip_before, fired, last_job, remaining, last_fired, "
-      "timeout_override, created_at, updated_at, next_seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
-      "?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  Statement trim(db_, "DELETE FROM ledger WHERE schedule = ? AND seq < ?");
+  Statement row(db_, queries::transfer::insert_schedules);
+  Statement trim(db_, queries::transfer::trim_ledger);
   for (const TransferSchedule* s : schedules.come) {
     row.bind(s->name, s->id, s->version, s->definition, Statement::text_or_null(s->paused_reason),
              Statement::text_or_null(s->skip_reason), s->paused ? 1 : 0, s->next, s->next_fire,
@@ -130,9 +121,9 @@ void SqliteTarget::write_schedules(const TransferCatalog& is, const TransferCata
     trim.bind(s->id, s->next_seq - kLedgerRows).run();
   }
   if (before == nullptr || !schedules.gone.empty())
-    db_.execute("DELETE FROM ledger WHERE schedule NOT IN (SELECT id FROM schedules)");
+    db_.execute(queries::transfer::delete_orphaned_ticks);
   if (before == nullptr || before->removed_schedules != is.removed_schedules) {
-    db_.execute("DELETE FROM removed_schedules");
+    db_.execute(queries::transfer::delete_removed_schedules);
     Statement removed(db_, queries::schedules::insert_removed);
     for (const auto& [name, version] : is.removed_schedules) removed.bind(name, version).run();
   }
@@ -148,22 +139,13 @@ void SqliteTarget::write_sessions(const TransferCatalog& is, const TransferCatal
   const auto sessions =
       transfer_difference(is.sessions, list_of(before, &TransferCatalog::sessions),
                           [](const TransferSession& s) { return s.session; });
-  if (before == nullptr) db_.execute("UPDATE sessions SET changed_at = -1");
-  Statement unknown(db_, "UPDATE sessions SET changed_at = -1 WHERE queue = ? AND key = ?");
+  if (before == nullptr) db_.execute(queries::transfer::mark_all_sessions);
+  Statement unknown(db_, queries::transfer::mark_session);
   for (const SessionKey& gone : sessions.gone)
     unknown.bind(id_of("queues", gone.queue), gone.key).run();
-  Statement row(db_,
-                "INSERT INTO sessions (queue, key, jobs, head, stop, stopped_by, worker, token, "
-                "lease, state_bytes, changed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, "
-                "?11) ON CONFLICT (queue, key) DO UPDATE SET jobs = ?3, head = ?4, stop = ?5, "
-                "stopped_by = ?6, worker = ?7, token = ?8, lease = ?9, state_bytes = ?10, "
-                "changed_at = ?11");
-  Statement state(db_,
-                  "INSERT OR REPLACE INTO session_states (session, state) SELECT id, ?3 FROM "
-                  "sessions WHERE queue = ?1 AND key = ?2");
-  Statement no_state(db_,
-                     "DELETE FROM session_states WHERE session = (SELECT id FROM sessions WHERE "
-                     "queue = ? AND key = ?)");
+  Statement row(db_, queries::transfer::insert_sessions);
+  Statement state(db_, queries::transfer::put_session_states);
+  Statement no_state(db_, queries::transfer::delete_state);
   for (const TransferSession* s : sessions.come) {
     const std::int64_t queue = id_of("queues", s->session.queue);
     const std::string& key = s->session.key;
@@ -177,19 +159,15 @@ void SqliteTarget::write_sessions(const TransferCatalog& is, const TransferCatal
       state.bind(queue, key, s->state).run();
     }
   }
-  db_.execute(
-      "DELETE FROM session_states WHERE session IN (SELECT id FROM sessions WHERE changed_at = "
-      "-1)");
-  db_.execute("DELETE FROM sessions WHERE changed_at = -1");
+  db_.execute(queries::transfer::delete_marked_states);
+  db_.execute(queries::transfer::delete_marked_sessions);
 }
 
 void SqliteTarget::write_access(const TransferCatalog& is, const TransferCatalog* before) {
   const auto tokens = transfer_difference(is.tokens, list_of(before, &TransferCatalog::tokens),
                                           [](const TransferToken& t) { return t.name; });
   remove_gone(db_, tokens, before != nullptr, "tokens", "name");
-  Statement token(db_,
-                  "INSERT INTO tokens (name, digest, scopes, rate, created_at, created_by, "
-                  "expires_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+  Statement token(db_, queries::transfer::insert_tokens);
   for (const TransferToken* t : tokens.come) {
     token
         .bind(t->name, Statement::blob(t->digest), t->scopes, t->rate, t->created_at, t->created_by,
@@ -199,9 +177,7 @@ void SqliteTarget::write_access(const TransferCatalog& is, const TransferCatalog
   const auto leases = transfer_difference(is.leases, list_of(before, &TransferCatalog::leases),
                                           [](const TransferLease& l) { return l.name; });
   remove_gone(db_, leases, before != nullptr, "named_leases", "name");
-  Statement lease(db_,
-                  "INSERT INTO named_leases (name, state, holder, token, ttl, since, value) VALUES "
-                  "(?, ?, ?, ?, ?, ?, ?)");
+  Statement lease(db_, queries::transfer::insert_named_leases);
   for (const TransferLease* l : leases.come) {
     lease
         .bind(l->name, l->state, l->holder, l->token, l->ttl, l->since,
@@ -215,15 +191,14 @@ void SqliteTarget::write_triggers(const TransferCatalog& is, const TransferCatal
       transfer_difference(is.triggers, list_of(before, &TransferCatalog::triggers),
                           [](const TransferTrigger& t) { return t.name; });
   remove_gone(db_, triggers, before != nullptr, "triggers", "name");
-  Statement trigger(db_,
-                    "INSERT INTO triggers (name, definition, state, secret) VALUES (?, ?, ?, ?)");
+  Statement trigger(db_, queries::transfer::insert_triggers);
   for (const TransferTrigger* t : triggers.come)
     trigger.bind(t->name, t->definition, t->state, Statement::text_or_null(t->secret)).run();
   const auto events =
       transfer_difference(is.trigger_events, list_of(before, &TransferCatalog::trigger_events),
                           [](const TransferTriggerEvent& e) { return e.place; });
-  if (before == nullptr) db_.execute("DELETE FROM trigger_events");
-  Statement gone(db_, "DELETE FROM trigger_events WHERE name = ? AND seq = ?");
+  if (before == nullptr) db_.execute(queries::transfer::delete_all_events);
+  Statement gone(db_, queries::transfer::delete_event);
   for (const auto& [name, seq] : events.gone) gone.bind(name, seq).run();
   Statement event(db_, queries::triggers::add_event);
   for (const TransferTriggerEvent* e : events.come) {
@@ -235,7 +210,7 @@ void SqliteTarget::write_triggers(const TransferCatalog& is, const TransferCatal
 }
 
 void SqliteTarget::write_audit_marks(const AuditState& audit) {
-  Statement mark(db_, "UPDATE audit_marks SET seq = ?2, hash = ?3 WHERE id = ?1 AND seq <> ?2");
+  Statement mark(db_, queries::transfer::update_audit_marks);
   mark.bind(1, audit.head.seq, Statement::blob(bytes_of(audit.head.hash))).run();
   mark.bind(0, audit.base.seq, Statement::blob(bytes_of(audit.base.hash))).run();
   Statement gone(db_, queries::access::prune_audit);
@@ -243,15 +218,12 @@ void SqliteTarget::write_audit_marks(const AuditState& audit) {
 }
 
 void SqliteTarget::write_numbers(const TransferNumbers& numbers) {
-  Statement next(
-      db_,
-      "UPDATE job_counts SET a = ?, b = ?, c = NULL, d = (SELECT coalesce(max(id), 0) + 1 "
-      "FROM sessions), e = ? WHERE id = 0");
+  Statement next(db_, queries::transfer::update_job_counts);
   next.bind(numbers.next_id, numbers.next_token, numbers.next_workflow).run();
-  Statement schedule(db_, "UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'schedules'");
+  Statement schedule(db_, queries::transfer::raise_last_schedule);
   schedule.bind(numbers.last_schedule).run();
   if (sqlite3_changes(db_.handle()) > 0 || numbers.last_schedule == 0) return;
-  Statement first(db_, "INSERT INTO sqlite_sequence (name, seq) VALUES ('schedules', ?)");
+  Statement first(db_, queries::transfer::insert_last_schedule);
   first.bind(numbers.last_schedule).run();
 }
 
@@ -261,7 +233,7 @@ void SqliteTarget::write_numbers(const TransferNumbers& numbers) {
 Result<std::map<std::int64_t, std::int64_t>> SqliteTarget::ledgers() {
   return guarded([&]() -> Result<std::map<std::int64_t, std::int64_t>> {
     std::map<std::int64_t, std::int64_t> out;
-    Statement row(db_, "SELECT schedule, max(seq) FROM ledger GROUP BY schedule");
+    Statement row(db_, queries::transfer::last_ticks);
     while (row.step()) out.emplace(row.integer(0), row.integer(1));
     return out;
   });
@@ -323,7 +295,7 @@ Result<void> SqliteTarget::complete(WallTime now) {
     Writing writing(db_);
     db_.execute("DROP TABLE IF EXISTS copied_blocks");
     write_move(db_, "copied", *from, now);
-    db_.execute("DELETE FROM moves WHERE what = 'copying'");
+    db_.execute(queries::transfer::end_copying);
     writing.commit();
     db_.execute("PRAGMA wal_checkpoint(TRUNCATE)");
     return {};

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/migrations.h"
 
 namespace mainspring::sqlite {
@@ -24,14 +25,14 @@ std::string whole_path(const std::string& directory) {
 }
 
 std::optional<TransferPlace> read_move(Database& db, const char* what) {
-  Statement row(db, "SELECT store, place FROM moves WHERE what = ?");
+  Statement row(db, queries::transfer::load_moves);
   row.bind(std::string_view(what));
   if (!row.step()) return std::nullopt;
   return TransferPlace{std::string(row.text(0)), std::string(row.text(1))};
 }
 
 void write_move(Database& db, const char* what, const TransferPlace& other, WallTime at) {
-  Statement row(db, "INSERT OR REPLACE INTO moves (what, store, place, at) VALUES (?, ?, ?, ?)");
+  Statement row(db, queries::transfer::put_moves);
   row.bind(std::string_view(what), other.store, other.place, at.us()).run();
 }
 

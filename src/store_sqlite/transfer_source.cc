@@ -27,27 +27,6 @@ struct Running {
   std::int64_t kept = 0;
 };
 
-constexpr const char* kRunning =
-    "SELECT j.id, g.token + e.key, g.worker, g.claimed_at, coalesce(n.lease, g.lease), "
-    "coalesce(n.version, j.version + 1), coalesce(n.cancel_requested, 0), n.cancel_reason, "
-    "coalesce(n.kept, 0) FROM grants g CROSS JOIN json_each(g.ids) e CROSS JOIN jobs j ON j.id = "
-    "e.value LEFT JOIN "
-    "lease_notes n ON n.id = j.id WHERE j.state = 2 AND j.token < g.token + e.key";
-constexpr const char* kJob =
-    "SELECT j.version, j.token, j.state, q.name, k.name, j.priority, j.run_at, j.attempt, "
-    "j.max_attempts, j.flags, j.started_at, j.finished_at, j.expires_at, b.created_at, b.args, "
-    "b.max_attempts, b.timeout, b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, "
-    "b.schedule, e.id, e.result, e.checkpoint, e.progress_value, e.progress_text, e.reason, "
-    "e.description, u.until, b.follow_ups, b.session, b.reply_session, w.workflow, "
-    "w.step, w.undo, b.limit_key, (SELECT since FROM quarantine z WHERE z.id = j.id), "
-    "e.warning FROM jobs j "
-    "JOIN bodies b ON "
-    "b.id = j.id JOIN queues q "
-    "ON q.id = "
-    "j.queue JOIN kinds k ON k.id = j.kind LEFT JOIN extras e ON e.id = j.id LEFT JOIN uniques u "
-    "ON u.queue = j.queue AND u.key = b.unique_key AND u.id = j.id LEFT JOIN workflow_jobs w ON "
-    "w.job = j.id WHERE j.id = ?";
-
 class SqliteSource final : public TransferSource {
  public:
   SqliteSource(const std::string& directory, SourceGoesOn goes_on)
@@ -118,61 +97,24 @@ class SqliteSource final : public TransferSource {
  private:
   struct Statements {
     explicit Statements(Database& db)
-        : running(db, kRunning),
-          job(db, kJob),
-          errors(db,
-                 "SELECT seq, attempt, at, ran_for, worker, message, program_end FROM errors WHERE "
-                 "job = ? ORDER "
-                 "BY seq"),
-          memos(db, "SELECT name, result FROM memos WHERE job = ? ORDER BY name"),
-          stamps(db,
-                 "SELECT id, version, token, state FROM jobs WHERE id >= ? AND id < ? ORDER BY id"),
-          finished_stamps(db,
-                          "SELECT prune_at, seq, length(ids) FROM finished WHERE prune_at >= ? AND "
-                          "prune_at < ?"),
-          key_stamps(db,
-                     "SELECT expires_at, key, length(ids) FROM idempotency WHERE expires_at >= ? "
-                     "AND expires_at < ?"),
-          window_stamps(db,
-                        "SELECT until, key, id FROM uniques WHERE ended IS NOT NULL AND until >= ? "
-                        "AND until < ?"),
-          windows(db,
-                  "SELECT q.name, u.key, u.id, u.ended, u.until FROM uniques u JOIN queues q ON "
-                  "q.id = u.queue WHERE u.ended IS NOT NULL AND u.until >= ? AND u.until < ?"),
-          history_stamps(db,
-                         "SELECT at, span || ',' || series, enqueued + started + completed + "
-                         "failed + dead + cancelled FROM history WHERE span IN (60000000, "
-                         "3600000000) AND at >= ? AND at < ?"),
-          history(db,
-                  "SELECT h.span, h.at, s.queue, s.kind, h.enqueued, h.started, h.completed, "
-                  "h.failed, h.dead, h.cancelled, h.wait, h.run FROM history h JOIN "
-                  "history_series s ON s.id = h.series WHERE h.span IN (60000000, 3600000000) AND "
-                  "h.at >= ? AND h.at < ?"),
-          workflow_stamps(db,
-                          "SELECT id, data, coalesce(wake_at, 0) + coalesce(finished_at, 0) FROM "
-                          "workflows WHERE id >= ? AND id < ?"),
-          workflows(db,
-                    "SELECT id, name, key, data, state, wake_at, finished_at FROM workflows WHERE "
-                    "id >= ? AND id < ? ORDER BY id"),
-          workflow_rows(db,
-                        "SELECT workflow, kind, number, text FROM workflow_rows WHERE (workflow, "
-                        "kind, number) > (?1, ?2, ?3) AND workflow < ?4 UNION ALL SELECT workflow, "
-                        "kind, number, text FROM workflow_texts WHERE (workflow, kind, number) > "
-                        "(?1, ?2, ?3) AND workflow < ?4 ORDER BY workflow, kind, number LIMIT ?5"),
-          finished(db,
-                   "SELECT prune_at, seq, at, ids FROM finished WHERE prune_at >= ? AND prune_at < "
-                   "? ORDER BY prune_at, seq"),
-          keys(
-              db,
-              "SELECT key, fingerprint, expires_at, ids FROM idempotency WHERE expires_at >= ? AND "
-              "expires_at < ?"),
-          ledger(
-              db,
-              "SELECT seq, version, nominal, until, count, source, state, past_due, job, reason, "
-              "note, decided_at FROM ledger WHERE schedule = ? AND seq > ? ORDER BY seq LIMIT ?"),
-          audit(db,
-                "SELECT seq, at, who, origin, action, object, before, after, hash FROM audit WHERE "
-                "seq > ? ORDER BY seq LIMIT ?") {}
+        : running(db, queries::transfer::running),
+          job(db, queries::transfer::job),
+          errors(db, queries::transfer::job_errors),
+          memos(db, queries::transfer::memos),
+          stamps(db, queries::transfer::stamps),
+          finished_stamps(db, queries::transfer::finished_stamps),
+          key_stamps(db, queries::transfer::key_stamps),
+          window_stamps(db, queries::transfer::window_stamps),
+          windows(db, queries::transfer::windows),
+          history_stamps(db, queries::transfer::history_stamps),
+          history(db, queries::transfer::history),
+          workflow_stamps(db, queries::transfer::workflow_stamps),
+          workflows(db, queries::transfer::workflows),
+          workflow_rows(db, queries::transfer::workflow_rows),
+          finished(db, queries::transfer::finished),
+          keys(db, queries::transfer::keys),
+          ledger(db, queries::transfer::ledger),
+          audit(db, queries::transfer::audit) {}
     Statement running, job, errors, memos, stamps, finished_stamps, key_stamps, window_stamps,
         windows, history_stamps, history, workflow_stamps, workflows, workflow_rows, finished, keys,
         ledger, audit;
@@ -496,14 +438,8 @@ Result<std::vector<TransferWorkflowRow>> SqliteSource::workflow_rows(
 }
 
 void SqliteSource::read_queues(TransferCatalog& out) {
-  Statement row(db_,
-                "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, t.a, t.b, t.c, "
-                "t.d, t.e, t.f, t.g, t.h, t.i, t.j, t.k, q.limits, q.meter, q.opens_at, q.pause "
-                "FROM queues q LEFT JOIN job_counts t ON t.id = "
-                "q.id ORDER BY q.name");
-  Statement keys(db_,
-                 "SELECT m.key, m.meter FROM queues q JOIN key_meters m ON m.queue = q.id WHERE "
-                 "q.name = ?");
+  Statement row(db_, queries::transfer::load_queues);
+  Statement keys(db_, queries::transfer::load_meters);
   while (row.step()) {
     TransferQueue& q = out.queues.emplace_back();
     q.name = row.text(0);
@@ -526,7 +462,7 @@ void SqliteSource::read_queues(TransferCatalog& out) {
 }
 
 void SqliteSource::read_breakers(TransferCatalog& out) {
-  Statement row(db_, "SELECT name, settings, coalesce(state, '') FROM breakers ORDER BY name");
+  Statement row(db_, queries::transfer::load_breakers);
   while (row.step()) {
     out.breakers.push_back(
         {std::string(row.text(0)), std::string(row.text(1)), std::string(row.text(2))});
@@ -534,10 +470,7 @@ void SqliteSource::read_breakers(TransferCatalog& out) {
 }
 
 void SqliteSource::read_schedules(TransferCatalog& out) {
-  Statement row(db_,
-                "SELECT name, id, version, definition, paused_reason, skip_reason, paused, next, "
-                "next_fire, skip_before, fired, last_job, remaining, last_fired, timeout_override, "
-                "created_at, updated_at, next_seq FROM schedules ORDER BY name");
+  Statement row(db_, queries::transfer::load_schedules);
   while (row.step()) {
     TransferSchedule& s = out.schedules.emplace_back();
     s.name = row.text(0);
@@ -559,25 +492,18 @@ void SqliteSource::read_schedules(TransferCatalog& out) {
     s.updated_at = row.integer(16);
     s.next_seq = row.integer(17);
   }
-  Statement removed(db_, "SELECT name, version FROM removed_schedules");
+  Statement removed(db_, queries::transfer::load_removed_schedules);
   while (removed.step()) out.removed_schedules.emplace(removed.text(0), removed.integer(1));
-  Statement link(db_,
-                 "SELECT t.job, t.schedule, j.state = 0 AND j.flags & 32768 = 0 FROM schedule_jobs "
-                 "t JOIN jobs "
-                 "j ON j.id = t.job ORDER BY t.job");
+  Statement link(db_, queries::transfer::load_schedule_jobs);
   while (link.step()) {
     out.links.push_back({link.integer(0), link.integer(1), link.integer(2) != 0});
   }
-  out.numbers.last_schedule =
-      db_.query_int("SELECT seq FROM sqlite_sequence WHERE name = 'schedules'");
+  out.numbers.last_schedule = db_.query_int(queries::transfer::last_schedule);
 }
 
 void SqliteSource::read_sessions(TransferCatalog& out) {
   show_sessions_by_jobs(db_);
-  Statement row(db_,
-                "SELECT q.name, s.key, s.head, s.jobs, s.stop, s.stopped_by, s.worker, s.token, "
-                "s.lease, t.state, s.changed_at FROM sessions s JOIN queues q ON q.id = s.queue "
-                "LEFT JOIN session_states t ON t.session = s.id ORDER BY q.name, s.key");
+  Statement row(db_, queries::transfer::load_sessions);
   while (row.step()) {
     out.sessions.push_back({.session = {std::string(row.text(0)), std::string(row.text(1))},
                             .head = row.integer(2),
@@ -593,10 +519,7 @@ void SqliteSource::read_sessions(TransferCatalog& out) {
 }
 
 void SqliteSource::read_access(TransferCatalog& out) {
-  Statement token(
-      db_,
-      "SELECT name, digest, scopes, rate, created_at, created_by, expires_at, revoked_at "
-      "FROM tokens ORDER BY name");
+  Statement token(db_, queries::transfer::load_tokens);
   while (token.step()) {
     out.tokens.push_back({.name = std::string(token.text(0)),
                           .digest = std::string(token.text(1)),
@@ -608,10 +531,7 @@ void SqliteSource::read_access(TransferCatalog& out) {
                           .revoked_at = maybe(token, 7)});
   }
   // The leader is a process of the source, so its lease is not copied.
-  Statement lease(
-      db_,
-      "SELECT name, holder, value, state, token, ttl, since FROM named_leases WHERE name "
-      "<> ? ORDER BY name");
+  Statement lease(db_, queries::transfer::load_named_leases);
   lease.bind(kLeadershipLease);
   while (lease.step()) {
     out.leases.push_back({std::string(lease.text(0)), std::string(lease.text(1)),
@@ -626,14 +546,12 @@ void SqliteSource::read_access(TransferCatalog& out) {
 }
 
 void SqliteSource::read_triggers(TransferCatalog& out) {
-  Statement trigger(db_, "SELECT name, definition, state, secret FROM triggers ORDER BY name");
+  Statement trigger(db_, queries::transfer::load_triggers);
   while (trigger.step()) {
     out.triggers.push_back({std::string(trigger.text(0)), std::string(trigger.text(1)),
                             std::string(trigger.text(2)), std::string(trigger.text(3))});
   }
-  Statement event(db_,
-                  "SELECT name, seq, event, fired_at, made_at, job, reason FROM trigger_events "
-                  "ORDER BY name, seq");
+  Statement event(db_, queries::transfer::load_trigger_events);
   while (event.step()) {
     out.trigger_events.push_back({{std::string(event.text(0)), event.integer(1)},
                                   std::string(event.text(2)),
@@ -645,7 +563,7 @@ void SqliteSource::read_triggers(TransferCatalog& out) {
 }
 
 void SqliteSource::read_marks(TransferCatalog& out) {
-  Statement mark(db_, "SELECT id, at, text, who, source FROM marks ORDER BY id");
+  Statement mark(db_, queries::transfer::load_marks);
   while (mark.step()) {
     out.marks.push_back({mark.integer(0), WallTime::from_us(mark.integer(1)),
                          std::string(mark.text(2)), std::string(mark.text(3)),

@@ -18,49 +18,30 @@ namespace mainspring::sqlite {
 
 struct SqliteTarget::Statements {
   explicit Statements(Database& db)
-      : job(db,
-            "INSERT INTO jobs (id, queue, kind, state, priority, run_at, attempt, max_attempts, "
-            "token, version, flags, started_at, finished_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, "
-            "?, ?, ?, ?, ?, ?, ?, ?)"),
+      : job(db, queries::transfer::insert_jobs),
         body(db, queries::jobs::insert_body),
-        extras(db,
-               "INSERT INTO extras (id, result, checkpoint, progress_value, progress_text, reason, "
-               "description, warning) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"),
-        error(db,
-              "INSERT INTO errors (job, seq, attempt, at, worker, message, ran_for, program_end) "
-              "VALUES (?, ?, "
-              "?, ?, ?, ?, ?, ?)"),
+        extras(db, queries::transfer::insert_extras),
+        error(db, queries::transfer::insert_errors),
         grant(db, queries::leases::insert_grant),
-        lease_note(
-            db,
-            "INSERT INTO lease_notes (id, version, lease, cancel_requested, cancel_reason, kept) "
-            "VALUES (?, ?, ?, ?, ?, ?)"),
+        lease_note(db, queries::transfer::insert_lease_notes),
         quarantined(db, queries::jobs::insert_quarantined),
         due(db, queries::jobs::insert_due),
-        expiring(db, "INSERT INTO expiring (expires_at, id) VALUES (?, ?)"),
+        expiring(db, queries::transfer::insert_expiring),
         dead(db, queries::jobs::insert_dead),
-        unique(db, "INSERT OR REPLACE INTO uniques (queue, key, id, until) VALUES (?, ?, ?, ?)"),
-        old(db,
-            "SELECT j.state, j.run_at, j.expires_at, j.queue, b.unique_key FROM jobs j JOIN bodies "
-            "b "
-            "ON b.id = j.id WHERE j.id = ?"),
-        memo(db, "INSERT INTO memos (job, name, result) VALUES (?, ?, ?)"),
+        unique(db, queries::transfer::put_unique),
+        old(db, queries::transfer::old_job),
+        memo(db, queries::transfer::insert_memos),
         step(db, queries::workflows::put_job),
-        stamps(db,
-               "SELECT id, version, token, state FROM jobs WHERE id >= ? AND id < ? ORDER BY "
-               "id"),
+        stamps(db, queries::transfer::stamps),
         no_due(db, queries::jobs::delete_due),
         no_expiring(db, queries::jobs::delete_expiring),
         // Keep the key if it belongs to a removed job: that is another section.
-        no_unique(db,
-                  "DELETE FROM uniques WHERE queue = ? AND key = ? AND id = ? AND ended IS NULL"),
+        no_unique(db, queries::transfer::delete_unique),
         no_grant(db, queries::leases::delete_grant),
-        live(db, "INSERT OR REPLACE INTO job_counts (id, a) VALUES (?, ?)"),
+        live(db, queries::transfer::put_job_counts),
         no_live(db, queries::queues::delete_job_counts),
-        note(db,
-             "INSERT OR REPLACE INTO copied_blocks (section, block, rows, stamp) VALUES (?, ?, ?, "
-             "?)"),
-        no_note(db, "DELETE FROM copied_blocks WHERE section = ? AND block = ?") {
+        note(db, queries::transfer::put_copied_blocks),
+        no_note(db, queries::transfer::delete_copied_blocks) {
     for (const char* sql :
          {"DELETE FROM jobs WHERE id = ?", "DELETE FROM bodies WHERE id = ?",
           "DELETE FROM extras WHERE id = ?", "DELETE FROM errors WHERE job = ?",
@@ -140,7 +121,7 @@ Result<void> SqliteTarget::begin(const TransferPlace& source, WallTime now) {
       db_.execute(
           "CREATE TABLE IF NOT EXISTS copied_blocks (section INTEGER, block INTEGER, rows INTEGER, "
           "stamp INTEGER, PRIMARY KEY (section, block)) WITHOUT ROWID");
-      db_.execute("DELETE FROM named_leases WHERE name = 'mainspring/leader'");
+      db_.execute(queries::transfer::delete_leader_lease);
       writing.commit();
     }
     MS_TRY(guard_->mark_initialised());
@@ -151,25 +132,25 @@ Result<void> SqliteTarget::begin(const TransferPlace& source, WallTime now) {
 
 void SqliteTarget::load() {
   sql_ = std::make_unique<Statements>(db_);
-  Statement queues(db_, "SELECT name, id FROM queues");
+  Statement queues(db_, queries::transfer::queue_ids);
   while (queues.step()) queues_.emplace(queues.text(0), queues.integer(1));
-  Statement kinds(db_, "SELECT name, id FROM kinds");
+  Statement kinds(db_, queries::transfer::kind_ids);
   while (kinds.step()) kinds_.emplace(kinds.text(0), kinds.integer(1));
-  Statement grants(db_, "SELECT token, ids FROM grants");
+  Statement grants(db_, queries::transfer::load_grants);
   while (grants.step()) {
     const std::string_view ids = grants.text(1);  // "[12]"
     JobId id = 0;
     if (!ids.empty()) std::from_chars(ids.data() + 1, ids.data() + ids.size(), id);
     running_.emplace(id, grants.integer(0));
   }
-  Statement live(db_, "SELECT id, a FROM job_counts WHERE id >= 4294967296");
+  Statement live(db_, queries::transfer::live_blocks);
   while (live.step()) live_.emplace(live.integer(0) - kBlockBase, live.integer(1));
 }
 
 Result<TransferBlocks> SqliteTarget::copied(TransferSection section) {
   return guarded([&]() -> Result<TransferBlocks> {
     TransferBlocks out;
-    Statement row(db_, "SELECT block, rows, stamp FROM copied_blocks WHERE section = ?");
+    Statement row(db_, queries::transfer::load_copied_blocks);
     row.bind(static_cast<int>(section));
     while (row.step()) out[row.integer(0)] = {row.integer(1), row.integer(2)};
     return out;
@@ -376,7 +357,7 @@ Result<void> SqliteTarget::write_finished(std::int64_t block,
   return guarded([&]() -> Result<void> {
     Writing writing(db_);
     unnote(TransferSection::finished, block);
-    Statement gone(db_, "DELETE FROM finished WHERE prune_at >= ? AND prune_at < ?");
+    Statement gone(db_, queries::transfer::delete_finished);
     gone.bind(block * kTransferSpan, (block + 1) * kTransferSpan).run();
     Statement row(db_, queries::jobs::insert_finished);
     for (const TransferFinished& f : rows) {
@@ -392,7 +373,7 @@ Result<void> SqliteTarget::write_keys(std::int64_t block, std::span<const Transf
   return guarded([&]() -> Result<void> {
     Writing writing(db_);
     unnote(TransferSection::keys, block);
-    Statement gone(db_, "DELETE FROM idempotency WHERE expires_at >= ? AND expires_at < ?");
+    Statement gone(db_, queries::transfer::delete_idempotency);
     gone.bind(block * kTransferSpan, (block + 1) * kTransferSpan).run();
     Statement row(db_, queries::jobs::insert_idempotency);
     for (const TransferKey& k : rows) {
@@ -408,11 +389,9 @@ Result<void> SqliteTarget::write_windows(std::int64_t block, std::span<const Tra
   return guarded([&]() -> Result<void> {
     Writing writing(db_);
     unnote(TransferSection::windows, block);
-    Statement gone(db_, "DELETE FROM uniques WHERE ended IS NOT NULL AND until >= ? AND until < ?");
+    Statement gone(db_, queries::transfer::delete_windows);
     gone.bind(block * kTransferWindowSpan, (block + 1) * kTransferWindowSpan).run();
-    Statement row(db_,
-                  "INSERT OR REPLACE INTO uniques (queue, key, id, until, ended) VALUES (?, ?, ?, "
-                  "?, ?)");
+    Statement row(db_, queries::transfer::put_window);
     for (const TransferWindow& w : rows) {
       if (MS_MUTANT(copy_drops_windows)) break;
       row.bind(id_of("queues", w.queue), w.key, w.id, w.until, static_cast<int>(w.ended)).run();
@@ -428,17 +407,10 @@ Result<void> SqliteTarget::write_history(std::int64_t block,
     Writing writing(db_);
     unnote(TransferSection::history, block);
     const std::int64_t from = block * kTransferHistorySpan, to = from + kTransferHistorySpan;
-    Statement gone(db_,
-                   "DELETE FROM history WHERE span IN (60000000, 3600000000) AND at >= ? AND at < "
-                   "?");
+    Statement gone(db_, queries::transfer::delete_history);
     gone.bind(from, to).run();
-    Statement series(db_,
-                     "INSERT INTO history_series (queue, kind, last_at) VALUES (?1, ?2, ?3) ON "
-                     "CONFLICT (queue, kind) DO UPDATE SET last_at = max(last_at, ?3)");
-    Statement row(db_,
-                  "INSERT INTO history (span, at, series, enqueued, started, completed, failed, "
-                  "dead, cancelled, wait, run) SELECT ?3, ?4, id, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
-                  "?12 FROM history_series WHERE queue = ?1 AND kind = ?2");
+    Statement series(db_, queries::transfer::insert_history_series);
+    Statement row(db_, queries::transfer::insert_history);
     for (const TransferHistory& h : rows) {
       if (MS_MUTANT(copy_drops_history)) break;
       const auto& c = h.counts;
@@ -457,14 +429,12 @@ Result<void> SqliteTarget::write_workflows(std::int64_t block,
     Writing writing(db_);
     unnote(TransferSection::workflows, block);
     const std::int64_t from = block * kTransferWorkflows, to = from + kTransferWorkflows;
-    Statement gone(db_, "DELETE FROM workflows WHERE id >= ? AND id < ?");
+    Statement gone(db_, queries::transfer::delete_workflows);
     gone.bind(from, to).run();
     for (const char* old : {"DELETE FROM workflow_rows WHERE workflow >= ? AND workflow < ?",
                             "DELETE FROM workflow_texts WHERE workflow >= ? AND workflow < ?"})
       Statement(db_, old).bind(from, to).run();
-    Statement row(db_,
-                  "INSERT INTO workflows (id, name, key, data, state, wake_at, finished_at) VALUES "
-                  "(?, ?, ?, ?, ?, ?, ?)");
+    Statement row(db_, queries::transfer::insert_workflows);
     for (const TransferWorkflow& w : rows) {
       row.bind(w.id, w.name, Statement::text_or_null(w.key), w.data, w.state, w.wake_at,
                w.finished_at)
