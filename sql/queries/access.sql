@@ -50,3 +50,9 @@ SELECT seq, at, who, origin, action, object, before, after, hash FROM audit ORDE
 
 -- name: load_tokens
 SELECT name, digest, scopes, rate, created_at, created_by, expires_at, revoked_at FROM tokens;
+
+-- name: count_tokens
+SELECT count(*) FROM tokens;
+
+-- name: newest_mark
+SELECT seq FROM audit_marks WHERE id = 1;

@@ -268,3 +268,22 @@ SELECT id, queue, kind, priority, run_at, version = 1 AND flags = 0 AND expires_
   CASE WHEN flags & 2048 <> 0 THEN (SELECT limit_key FROM bodies b WHERE b.id = jobs.id) END, state
 FROM jobs
 WHERE id >= ? AND id < ? AND (state = 2 OR (state = 0 AND flags & 64 <> 0));
+
+-- name: count
+SELECT count(*) FROM jobs;
+
+-- name: count_all
+SELECT coalesce(sum(expired + waiting + scheduled + available + running + completed + retryable +
+  cancelled + dead), 0)
+FROM queue_counts;
+
+-- name: waiting_due
+SELECT d.id, q.name, j.state, d.run_at
+FROM due d JOIN jobs j ON j.id = d.id JOIN queues q ON q.id = j.queue
+WHERE d.run_at <= ? ORDER BY d.run_at, d.id LIMIT ?;
+
+-- name: waiting_expiring
+SELECT e.id, q.name, j.state, e.expires_at
+FROM expiring e JOIN jobs j ON j.id = e.id JOIN queues q ON q.id = j.queue
+WHERE e.expires_at <= ? AND j.started_at IS NULL
+ORDER BY e.expires_at, e.id LIMIT ?;

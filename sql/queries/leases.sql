@@ -38,3 +38,6 @@ JOIN bodies b ON b.id = j.id LEFT JOIN lease_notes n ON n.id = j.id
 LEFT JOIN extras x ON x.id = j.id
 LEFT JOIN sessions s ON s.queue = j.queue AND s.key = b.session
 WHERE j.state = 2 AND j.token < g.token + e.key;
+
+-- name: count_held
+SELECT count(*) FROM named_leases WHERE state = 0;

@@ -38,3 +38,6 @@ SELECT queue, key, meter FROM key_meters;
 
 -- name: load_limits
 SELECT id, limits, meter, opens_at FROM queues WHERE limits IS NOT NULL;
+
+-- name: count_breakers
+SELECT count(*) FROM breakers;

@@ -60,3 +60,15 @@ SELECT id - 4294967296, a FROM job_counts WHERE id >= 4294967296 ORDER BY id;
 
 -- name: allowance
 SELECT coalesce(g, 0) FROM job_counts WHERE id = 0;
+
+-- name: mark_backup
+UPDATE job_counts SET c = 1 WHERE id = 0;
+
+-- name: count
+SELECT count(*) FROM queues;
+
+-- name: queue_name
+SELECT name FROM queues WHERE id = ?;
+
+-- name: kind_name
+SELECT name FROM kinds WHERE id = ?;

@@ -67,3 +67,6 @@ FROM schedules;
 -- name: load_links
 SELECT t.job, t.schedule, j.state = 0 AND j.flags & 32768 = 0
 FROM schedule_jobs t JOIN jobs j ON j.id = t.job;
+
+-- name: count
+SELECT count(*) FROM schedules;

@@ -87,3 +87,6 @@ INSERT INTO jobs_of_sessions (id, jobs, head) VALUES (?, ?, ?);
 
 -- name: last_id
 SELECT coalesce(max(id), 0) FROM sessions;
+
+-- name: count
+SELECT count(*) FROM sessions;

@@ -348,3 +348,12 @@ DELETE FROM workflows WHERE id >= ? AND id < ?;
 -- name: insert_workflows
 INSERT INTO workflows (id, name, key, data, state, wake_at, finished_at)
 VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: count_leases
+SELECT count(*) FROM named_leases WHERE name <> 'mainspring/leader';
+
+-- name: delete_workflow_texts
+DELETE FROM workflow_texts WHERE workflow >= ? AND workflow < ?;
+
+-- name: delete_workflow_rows
+DELETE FROM workflow_rows WHERE workflow >= ? AND workflow < ?;

@@ -9,6 +9,7 @@
 
 #include <cstdlib>
 
+#include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/database.h"
 #include "store_sqlite/migrations.h"
 #include "store_sqlite/session_rows.h"
@@ -73,14 +74,12 @@ Result<StoreInfo> inspect_sqlite_store(const std::string& directory) {
                    .message = fmt::format("{}: an empty database, not a Mainspring store",
                                           database_of(directory))};
     }
-    out.queues = db.query_int("SELECT count(*) FROM queues");
-    out.jobs = db.query_int(
-        "SELECT coalesce(sum(expired + waiting + scheduled + available + running + completed + "
-        "retryable + cancelled + dead), 0) FROM queue_counts");
-    out.schedules = db.query_int("SELECT count(*) FROM schedules");
-    out.leases = db.query_int("SELECT count(*) FROM named_leases WHERE state = 0");
+    out.queues = db.query_int(queries::queues::count);
+    out.jobs = db.query_int(queries::jobs::count_all);
+    out.schedules = db.query_int(queries::schedules::count);
+    out.leases = db.query_int(queries::leases::count_held);
     show_sessions_by_jobs(db);
-    out.sessions = db.query_int("SELECT count(*) FROM sessions");
+    out.sessions = db.query_int(queries::sessions::count);
   } catch (const SqlError& error) {
     return sqlite::to_error(error);
   } catch (const Error& error) {
@@ -161,15 +160,8 @@ Result<WaitingJobs> due_sqlite_jobs(const std::string& directory, WallTime until
   try {
     Database db(database_of(directory), Database::Mode::read_only, "");
     const sqlite::Snapshot snapshot(db);
-    read(db,
-         "SELECT d.id, q.name, j.state, d.run_at FROM due d JOIN jobs j ON j.id = d.id "
-         "JOIN queues q ON q.id = j.queue WHERE d.run_at <= ? ORDER BY d.run_at, d.id LIMIT ?",
-         out.due);
-    read(db,
-         "SELECT e.id, q.name, j.state, e.expires_at FROM expiring e JOIN jobs j ON j.id = e.id "
-         "JOIN queues q ON q.id = j.queue WHERE e.expires_at <= ? AND j.started_at IS NULL "
-         "ORDER BY e.expires_at, e.id LIMIT ?",
-         out.expiring);
+    read(db, queries::jobs::waiting_due, out.due);
+    read(db, queries::jobs::waiting_expiring, out.expiring);
   } catch (const SqlError& error) {
     return sqlite::to_error(error);
   } catch (const Error& error) {

@@ -309,10 +309,10 @@ Result<DeadCounts> SqliteStore::dead_counts(const std::string& queue, std::int64
       };
       for (const auto& [key, group] : counts) {
         const auto& [of_queue, of_kind, fingerprint] = key;
-        const std::string& in = name(queues, "SELECT name FROM queues WHERE id = ?", of_queue);
+        const std::string& in = name(queues, queries::queues::queue_name, of_queue);
         if (!within.has(in)) continue;
         out.counts.push_back({.queue = in,
-                              .kind = name(kinds, "SELECT name FROM kinds WHERE id = ?", of_kind),
+                              .kind = name(kinds, queries::queues::kind_name, of_kind),
                               .fingerprint = fingerprint_text(fingerprint),
                               .count = group.count,
                               .first = group.first,

@@ -43,11 +43,10 @@ struct SqliteTarget::Statements {
         note(db, queries::transfer::put_copied_blocks),
         no_note(db, queries::transfer::delete_copied_blocks) {
     for (const char* sql :
-         {"DELETE FROM jobs WHERE id = ?", "DELETE FROM bodies WHERE id = ?",
-          "DELETE FROM extras WHERE id = ?", "DELETE FROM errors WHERE job = ?",
-          "DELETE FROM dead_letter WHERE id = ?", "DELETE FROM lease_notes WHERE id = ?",
-          "DELETE FROM workflow_jobs WHERE job = ?", "DELETE FROM memos WHERE job = ?",
-          "DELETE FROM quarantine WHERE id = ?"}) {
+         {queries::jobs::delete_job, queries::jobs::delete_body, queries::jobs::delete_extras,
+          queries::jobs::delete_errors, queries::jobs::delete_dead, queries::leases::delete_note,
+          queries::workflows::remove_job, queries::memos::remove,
+          queries::jobs::delete_quarantined}) {
       by_id.push_back(std::make_unique<Statement>(db, sql));
     }
   }
@@ -80,16 +79,16 @@ std::string SqliteTarget::holds() {
     const std::int64_t n = db_.query_int(sql);
     if (n != 0) words += fmt::format("{}{} {}", words.empty() ? "" : ", ", n, what);
   };
-  add("jobs", "SELECT count(*) FROM jobs");
-  add("queues", "SELECT count(*) FROM queues");
-  add("schedules", "SELECT count(*) FROM schedules");
-  add("triggers", "SELECT count(*) FROM triggers");
-  add("breakers", "SELECT count(*) FROM breakers");
-  add("leases", "SELECT count(*) FROM named_leases WHERE name <> 'mainspring/leader'");
-  add("tokens", "SELECT count(*) FROM tokens");
-  add("marks", "SELECT count(*) FROM marks");
-  add("saved views", "SELECT count(*) FROM saved_views");
-  add("audit records", "SELECT seq FROM audit_marks WHERE id = 1");
+  add("jobs", queries::jobs::count);
+  add("queues", queries::queues::count);
+  add("schedules", queries::schedules::count);
+  add("triggers", queries::triggers::count);
+  add("breakers", queries::limits::count_breakers);
+  add("leases", queries::transfer::count_leases);
+  add("tokens", queries::access::count_tokens);
+  add("marks", queries::marks::count);
+  add("saved views", queries::marks::count_views);
+  add("audit records", queries::access::newest_mark);
   return words;
 }
 
@@ -431,8 +430,8 @@ Result<void> SqliteTarget::write_workflows(std::int64_t block,
     const std::int64_t from = block * kTransferWorkflows, to = from + kTransferWorkflows;
     Statement gone(db_, queries::transfer::delete_workflows);
     gone.bind(from, to).run();
-    for (const char* old : {"DELETE FROM workflow_rows WHERE workflow >= ? AND workflow < ?",
-                            "DELETE FROM workflow_texts WHERE workflow >= ? AND workflow < ?"})
+    for (const char* old :
+         {queries::transfer::delete_workflow_rows, queries::transfer::delete_workflow_texts})
       Statement(db_, old).bind(from, to).run();
     Statement row(db_, queries::transfer::insert_workflows);
     for (const TransferWorkflow& w : rows) {

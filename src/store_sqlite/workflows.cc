@@ -9,8 +9,8 @@
 namespace mainspring::sqlite {
 
 static_assert(static_cast<int>(WorkflowRow::child) == 12 &&
-              static_cast<int>(WorkflowRow::live_child) == 13);  // used as a number in statements,
-                                                                 // also in verify.cc
+              static_cast<int>(WorkflowRow::live_child) == 13);  // used as a number in
+                                                                 // workflows.sql and verify.sql
 
 namespace {
 
