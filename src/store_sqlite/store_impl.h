@@ -30,7 +30,6 @@ inline constexpr std::int64_t kBlockIds = 4096;        // ids per row of live co
 inline constexpr std::int64_t kBlockBase = 1LL << 32;  // start of those rows in `job_counts`
 // Bits of jobs.flags: sql/sqlite/0001_schema.sql explains each.
 inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagErrors = 8;
-// The PostgreSQL store uses bit 16.
 inline constexpr int kFlagStep = 4096;                     // of a workflow
 inline constexpr int kFlagUnknown = 8192;                  // an attempt ended without a report
 inline constexpr int kFlagFollowed = 32;                   // its end makes something
