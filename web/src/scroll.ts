@@ -1,6 +1,6 @@
 // The place in a page stays with its entry in the browser's history: back leads to the row that was left.
 const RECORD_MS = 100; // after the last movement
-const WAIT_MS = 3_000; // for the rows of the page
+const WAIT_MS = 20_000; // for the rows of the page; moving the page ends it earlier
 
 history.scrollRestoration = "manual";
 let timer: ReturnType<typeof setTimeout> | undefined;
