@@ -201,6 +201,6 @@ export class Finisher {
       error: message,
     });
     if (sent.outcome === "dead") return;
-    this.done.push(encodeDead(sent.id, sent.token, "result_refused", message));
+    this.done.push(encodeDead(sent.id, sent.token, "outcome_refused", message));
   }
 }

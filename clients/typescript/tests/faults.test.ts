@@ -156,7 +156,7 @@ test("a part that is over its limit makes the job dead, once", async () => {
     await eventually(() => worker.stats.dead === 1, "the job is dead");
     assert.match(
       finishes(fake).at(-1)?.body ?? "",
-      /"reason":"result_refused","description":"result has too many bytes"/,
+      /"reason":"outcome_refused","description":"result has too many bytes"/,
     );
   });
 });
@@ -178,7 +178,7 @@ test("an outcome that the server refuses by name makes the job dead, once", asyn
     );
     assert.match(
       finishes(fake).at(-1)?.body ?? "",
-      /"id":2,.*"reason":"result_refused","description":"too deep"/,
+      /"id":2,.*"reason":"outcome_refused","description":"too deep"/,
     );
   });
 });
