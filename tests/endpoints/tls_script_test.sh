@@ -98,7 +98,8 @@ refused 'certificate problem|verify' get
 refused 'alert|protocol|unsupported' openssl s_client -connect "${MAINSPRING_SERVER#https://}" -tls1_1 -cipher 'ALL:@SECLEVEL=0' </dev/null
 refused 'alert|handshake|no cipher' openssl s_client -connect "${MAINSPRING_SERVER#https://}" -tls1_2 -cipher 'AES128-SHA:@SECLEVEL=0' </dev/null
 check test "$(curl -s "http://${MAINSPRING_SERVER#https://}/healthz")" = 'This server speaks HTTPS here: use https:// and try again.'
-expect 69 'mainspring: TLS with …: its certificate is refused: unable to get local issuer certificate' ms queues list
+expect 69 'mainspring: TLS with …: its certificate is refused: unable to get local issuer certificate
+Name the certificate of its authority with --ca-file or MAINSPRING_CA_FILE.' ms queues list
 expect 69 'mainspring: TLS with …: its certificate is refused: …' ms queues list --ca-file foreign/ca.pem
 expect 64 'mainspring: …use https://…' ms queues list --server "http://${MAINSPRING_SERVER#https://}"
 export MAINSPRING_CA_FILE=tls/ca.pem
