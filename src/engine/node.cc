@@ -256,10 +256,6 @@ void Node::start() {
   if (impl_->folders) impl_->folders->start();
 }
 
-void Node::stop_claims() {
-  impl_->broker.stop_claims();
-}
-
 void Node::stop_workers() {
   if (impl_->callbacks) impl_->callbacks->stop();
   if (impl_->redrives) impl_->redrives->stop();

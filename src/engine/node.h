@@ -58,8 +58,6 @@ class Node {
 
   // Starts the broker, then the scheduler. Can be called twice; not again after stop().
   void start();
-  // Answers parked claims with no jobs and refuses new claims; everything else continues.
-  void stop_claims();
   // Stops the engine's own workers: callbacks and redrives. Call before claims are refused.
   void stop_workers();
   // Stops callbacks, redrives, scheduler, then the broker (accepted requests are committed and

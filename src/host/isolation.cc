@@ -94,7 +94,6 @@ Isolation::Isolation(const HostOptions& options, std::string id, Log& log)
   if (!ended) {
     log_.warn("processes of an earlier host could not be ended", {{"why", ended.error().message}});
   } else if (*ended > 0) {
-    ended_leftovers_ = *ended;
     log_.warn("ended processes of an earlier host", {{"processes", fmt::to_string(*ended)}});
   }
   cgroups_ = Cgroups::open("mainspring-host." + id_);

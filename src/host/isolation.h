@@ -40,7 +40,6 @@ class Isolation {
   Result<std::unique_ptr<Cgroup>> fence(const JobFolder& folder, ProcessSpec& spec);
 
   std::vector<LayerView> layers() const;
-  int ended_leftovers() const { return ended_leftovers_; }
 
   // Children run at this niceness unless they or their pool set another, so that they do not take
   // the server's CPU time.
@@ -63,7 +62,6 @@ class Isolation {
   const HostOptions& options_;
   const std::string id_;
   Log& log_;
-  int ended_leftovers_ = 0;
   Cgroups cgroups_;
   mutable Mutex mutex_;
   HostFile file_ MS_GUARDED_BY(mutex_);

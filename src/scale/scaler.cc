@@ -2,7 +2,6 @@
 #include "scale/scaler.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 

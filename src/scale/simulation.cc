@@ -2,7 +2,6 @@
 #include "scale/simulation.h"
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <memory>
 #include <queue>

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "store/common_rules.h"
 #include "store/ended_sessions.h"
 #include "store_postgres/store_impl.h"
 
@@ -48,64 +49,23 @@ Tokens read_tokens(const Rows& rows) {
 
 OperationResult PostgresStore::operator()(const CreateToken& op) {
   const std::string& name = op.token.name;
-  const bool session = is_ended_session(name);
   Tokens& tokens = loaded_tokens();
-  if (session && tokens.contains(name)) return Done{};
-  const auto same_digest = std::find_if(tokens.begin(), tokens.end(), [&](const auto& entry) {
-    return equal_in_constant_time(entry.second.digest, op.token.digest);
-  });
-  if (same_digest != tokens.end()) {
-    return Error{.code = ErrorCode::conflict,
-                 .message = fmt::format(
-                     "token {}: its text was used by another token: create a new one", name)};
+  if (is_ended_session(name) && tokens.contains(name)) return Done{};
+  MS_TRY_ASSIGN(const auto removed, tokens_to_remove(tokens, op.token, now_.wall));
+  for (const std::string& gone : removed) {
+    write(access_sql_.delete_token, params(gone));
+    tokens.erase(gone);
   }
-  const auto old = tokens.find(name);
-  if (old != tokens.end() && old->second.usable(now_.wall)) {
-    return Error{
-        .code = ErrorCode::conflict,
-        .message = fmt::format("token {} exists: revoke it first, or choose another name", name)};
-  }
-  if (old == tokens.end() && tokens.size() >= kMaxTokens && !drop_oldest_token()) {
-    return Error{.code = ErrorCode::overloaded,
-                 .message = fmt::format("there are {} tokens: must be at most {}; revoke some",
-                                        tokens.size(), kMaxTokens)};
-  }
-  if (session) drop_tokens(expired_sessions(tokens, now_.wall));
   TokenRecord& token = tokens[name];
-  token = op.token;
-  token.created_at = now_.wall;
-  token.revoked_at = session ? std::optional(now_.wall) : std::nullopt;
+  token = created_token(op, now_.wall);
   save_token(token);
   return Done{};
-}
-
-// Removes the oldest token that is revoked or expired.
-bool PostgresStore::drop_oldest_token() {
-  Tokens& tokens = loaded_tokens();
-  auto oldest = tokens.end();
-  for (auto it = tokens.begin(); it != tokens.end(); ++it) {
-    if (it->second.usable(now_.wall)) continue;
-    if (oldest == tokens.end() || it->second.created_at < oldest->second.created_at) oldest = it;
-  }
-  if (oldest == tokens.end()) return false;
-  drop_tokens({oldest->first});
-  return true;
-}
-
-void PostgresStore::drop_tokens(const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    write(access_sql_.delete_token, params(name));
-    loaded_tokens().erase(name);
-  }
 }
 
 OperationResult PostgresStore::operator()(const RevokeToken& op) {
   Tokens& tokens = loaded_tokens();
   const auto found = tokens.find(op.name);
-  if (found == tokens.end()) {
-    return Error{.code = ErrorCode::not_found,
-                 .message = fmt::format("token {}: there is no such token", op.name)};
-  }
+  if (found == tokens.end()) return no_token(op.name);
   if (found->second.revoked_at) return Done{};
   found->second.revoked_at = now_.wall;
   save_token(found->second);

@@ -1,6 +1,5 @@
 // Applies a batch: one transaction with as few round trips as its operations allow, and recovery
 // when the connection is lost.
-#include <fmt/format.h>
 
 #include <algorithm>
 

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "api/schedule_shapes.h"
 #include "base/mutant.h"

@@ -9,7 +9,6 @@
 #include "store_postgres/breakers.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "api/breaker_shapes.h"
 #include "base/mutant.h"

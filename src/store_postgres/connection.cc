@@ -164,12 +164,6 @@ Params& Params::add(bool v) {
   end();
   return *this;
 }
-Params& Params::add(double v) {
-  begin(kFloat8);
-  append64(bytes_, std::bit_cast<std::uint64_t>(v));
-  end();
-  return *this;
-}
 void Params::append_text(std::string_view text) {
   if (is_storable(text)) {
     bytes_.append(text);
@@ -350,11 +344,6 @@ Connection::~Connection() {
   if (connection_ != nullptr) PQfinish(connection_);
 }
 
-std::string Connection::parameter(const char* name) const {
-  const char* value = PQparameterStatus(connection_, name);
-  return value == nullptr ? "" : value;
-}
-
 void Connection::lose(std::string_view what) {
   const std::string why = connection_ == nullptr ? "closed" : trimmed(PQerrorMessage(connection_));
   if (connection_ != nullptr) PQfinish(connection_);
@@ -436,7 +425,6 @@ void Connection::sync(Instant deadline) {
   ++syncs_;
   send_all(deadline);
   flushed_ = true;
-  ++trips_;
 }
 
 // The next result; nullptr = end of one statement's results.
@@ -542,7 +530,6 @@ void Connection::execute(const std::string& sql) {
   if (PQexitPipelineMode(connection_) != 1) lose("leaving pipeline mode");
   if (PQsendQuery(connection_, sql.c_str()) != 1) lose("sending");
   send_all(deadline);
-  ++trips_;
   PgError error;
   while (PGresult* taken = take(deadline)) {
     const Rows rows(taken);

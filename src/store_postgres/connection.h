@@ -47,7 +47,6 @@ struct Statement {
   int number;  // of its prepared name
 };
 
-using Int = std::int64_t;
 using Ints = std::vector<std::int64_t>;
 using OptInts = std::vector<std::optional<std::int64_t>>;
 using Reals = std::vector<std::optional<double>>;
@@ -72,7 +71,6 @@ class Params {
   Params& add(std::int64_t v);
   Params& add(int v) { return add(static_cast<std::int64_t>(v)); }
   Params& add(bool v);
-  Params& add(double v);
   Params& add(std::string_view v);
   Params& add(const std::string& v) { return add(std::string_view(v)); }
   Params& add(const char* v) { return add(std::string_view(v)); }
@@ -83,7 +81,6 @@ class Params {
   Params& add(const Texts& v);
   Params& add(const std::vector<std::string>& v);
   Params& add(const std::optional<std::int64_t>& v) { return v ? add(*v) : null(kInt8); }
-  Params& add(const std::optional<double>& v) { return v ? add(*v) : null(kFloat8); }
   Params& add(const std::optional<std::string_view>& v) { return v ? add(*v) : null(kText); }
   Params& add(const std::optional<Ints>& v) { return v ? add(*v) : null(kInt8Array); }
   // A column of rows_text(): one value or none, if that is sufficient.
@@ -183,9 +180,6 @@ class Connection {
   // To wait for notifications.
   PGconn* handle() { return connection_; }
   int server_version() const { return PQserverVersion(connection_); }
-  std::string parameter(const char* name) const;  // as reported by ParameterStatus
-  // Round trips so far.
-  std::int64_t trips() const { return trips_; }
 
  private:
   [[noreturn]] void lose(std::string_view what);
@@ -206,7 +200,6 @@ class Connection {
   bool flushed_ = true;  // a sync follows the last queued statement
   int syncs_ = 0;        // syncs without an answer
   int generation_ = 0;   // of prepared names
-  std::int64_t trips_ = 0;
 };
 
 // The error for a caller. `unavailable` for errors that may be retried.

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/mutant.h"
+#include "store/common_rules.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
@@ -17,16 +18,6 @@ bool counts(TickSource source) {
 
 bool fires_any(const FireSchedule& op) {
   return std::any_of(op.ticks.begin(), op.ticks.end(), [](const Tick& tick) { return tick.fire; });
-}
-
-// A scheduler with a fast clock fires nothing early: the store's clock decides.
-bool is_early(const FireSchedule& op, WallTime now) {
-  return std::any_of(op.ticks.begin(), op.ticks.end(),
-                     [&](const Tick& tick) { return tick.until.value_or(tick.nominal) > now; });
-}
-
-WallTime nominal_of(const FireSchedule& op, const Tick& tick, WallTime now) {
-  return op.source != TickSource::schedule && tick.nominal == WallTime() ? now : tick.nominal;
 }
 
 }  // namespace
@@ -43,11 +34,8 @@ OperationResult PostgresStore::operator()(const FireSchedule& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   if (ends_others(op)) know_others({op.name});
   LoadedSchedule* schedule = take_schedule(op.name, op.within);
-  if (schedule == nullptr) {
-    return Error{.code = ErrorCode::not_found,
-                 .message = fmt::format("schedule {}: there is no such schedule", op.name)};
-  }
-  if (auto refused = check_fire(op, *schedule)) return std::move(*refused);
+  if (schedule == nullptr) return no_schedule(op.name);
+  if (auto refused = check_ticks(op, schedule->info, now_.wall)) return std::move(*refused);
   if (minds_others(op, *schedule)) know_links({schedule});
   Ints ids, nominals;
   add_unknown_ticks(op, *schedule, ids, nominals);
@@ -60,44 +48,12 @@ OperationResult PostgresStore::operator()(const FireSchedule& op) {
     result.jobs.push_back(id);
     ++(id != 0 ? result.fired : result.skipped);
   }
-  ScheduleInfo& info = schedule->info;
-  if (op.source == TickSource::schedule && !MS_MUTANT(next_not_advanced)) {
-    info.next = op.next;
-    info.next_fire = op.next_fire;
-  }
-  if (info.remaining == 0) info.next = info.next_fire = WallTime::never();
+  set_next(schedule->info, op);
   add_ledger_rows(*schedule, firing.rows);
   save_schedule(*schedule);
   write_new_links(*schedule);
   guard_waiting(*schedule);
   return result;
-}
-
-std::optional<Error> PostgresStore::check_fire(const FireSchedule& op,
-                                               const LoadedSchedule& schedule) const {
-  const ScheduleInfo& info = schedule.info;
-  // Also of a paused schedule, for the time when it resumes.
-  const bool only_plans = !op.ticks.empty() && op.ticks[0].count == 0;
-  const bool as_planned =
-      info.version == op.version && info.next == op.expected_next && (!info.paused || only_plans);
-  if (op.source == TickSource::schedule && !as_planned) {
-    return Error{.code = ErrorCode::conflict,
-                 .message = fmt::format(
-                     "schedule {}: changed since its ticks were planned: plan again", op.name)};
-  }
-  if (op.source == TickSource::schedule && is_early(op, now_.wall) &&
-      !MS_MUTANT(early_tick_taken)) {
-    return Error{.code = ErrorCode::unavailable,
-                 .message = fmt::format("schedule {}: by the store's clock its tick is not due yet",
-                                        op.name),
-                 .retry_after_ms = 1000};
-  }
-  if (op.ticks.size() > kMaxFireTicks) {
-    return Error{.code = ErrorCode::too_large,
-                 .message = fmt::format("schedule {}: {} ticks at once: must be at most {}",
-                                        op.name, op.ticks.size(), kMaxFireTicks)};
-  }
-  return std::nullopt;
 }
 
 // -- rows loaded in advance -----------------------------------------------------------------------
@@ -166,13 +122,7 @@ JobId PostgresStore::decide(Firing& firing, const Tick& planned) {
   tick.nominal = nominal_of(firing.op, planned, now_.wall);
   JobState begins = JobState::available;
   std::string reason = tick.fire ? refuse_tick(firing, tick.nominal, begins) : tick.reason;
-  LedgerRow row{.version = firing.schedule.info.version,
-                .nominal = tick.nominal,
-                .until = tick.until,
-                .count = tick.count,
-                .source = firing.op.source,
-                .past_due = tick.past_due};
-  row.note = tick.note;
+  LedgerRow row = row_of(firing.op, firing.schedule.info, tick);
   if (tick.fire && reason.empty()) {
     row.job = fire_tick(firing, tick, begins);
   } else {
@@ -186,17 +136,14 @@ JobId PostgresStore::decide(Firing& firing, const Tick& planned) {
 
 std::string PostgresStore::refuse_tick(Firing& firing, WallTime nominal, JobState& begins) {
   const FireSchedule& op = firing.op;
-  const LoadedSchedule& schedule = firing.schedule;
+  LoadedSchedule& schedule = firing.schedule;
   const ScheduleInfo& info = schedule.info;
   if (const JobId had = has_run(firing, nominal); had != 0)
     return fmt::format("has run as job {}", had);
-  if (op.source == TickSource::wake && info.paused) return "paused";
-  if (info.remaining == 0) return "no runs remain";
-  if (op.source == TickSource::wake) {
-    const std::size_t there = schedule.live.size() + schedule.waiting.size();
-    return there >= 2 && !MS_MUTANT(third_standby) ? "the next run is already queued" : "";
-  }
-  return overlap(firing, op.overlap.value_or(info.schedule.overlap), begins);
+  TickDecision decision = decide_tick(op, info, schedule.live, schedule.waiting);
+  if (decision.stops_others) stop_others(schedule, op.overlap.value_or(info.schedule.overlap));
+  if (decision.waits && !schedule.live.empty()) begins = JobState::waiting;
+  return std::move(decision.skip);
 }
 
 // The job made for this nominal time by the clock or a backfill; 0 = none.
@@ -208,32 +155,6 @@ JobId PostgresStore::has_run(const Firing& firing, WallTime nominal) {
     if (any_version || fired.version == firing.schedule.info.version) had = fired.job;
   }
   return had;
-}
-
-// Applies the overlap policy when jobs of earlier ticks have not ended.
-std::string PostgresStore::overlap(Firing& firing, Overlap policy, JobState& begins) {
-  LoadedSchedule& schedule = firing.schedule;
-  if (schedule.live.empty() || MS_MUTANT(overlap_ignored)) return "";
-  switch (policy) {
-    case Overlap::skip:
-      return fmt::format("overlap: job {} has not ended", *schedule.live.begin());
-    case Overlap::buffer_one:
-      if (!schedule.waiting.empty())
-        return fmt::format("overlap: job {} already waits", *schedule.waiting.begin());
-      break;
-    case Overlap::buffer_all:
-      if (schedule.waiting.size() >= std::size_t{kMaxBuffered})
-        return fmt::format("overlap: {} jobs wait", schedule.waiting.size());
-      break;
-    case Overlap::cancel_other:
-    case Overlap::terminate_other:
-      stop_others(schedule, policy);
-      break;
-    case Overlap::allow:
-      return "";
-  }
-  if (!schedule.live.empty()) begins = JobState::waiting;
-  return "";
 }
 
 // Cancels waiting jobs first, so that none starts when the last live job ends.
@@ -260,13 +181,9 @@ JobId PostgresStore::fire_tick(Firing& firing, const Tick& tick, JobState begins
   const FireSchedule& op = firing.op;
   LoadedSchedule& schedule = firing.schedule;
   ScheduleInfo& info = schedule.info;
-  WallTime run_at = now_.wall;
-  if (op.source == TickSource::schedule)  // all ticks of a schedule have the same jitter
-    run_at = std::min(tick.nominal + (info.next_fire - info.next), now_.wall);
-  NewJob made = info.schedule.job;
-  made.headers = tick_headers(info.schedule, tick.nominal, tick.past_due);
+  const WallTime run_at = tick_run_at(op, info, tick, now_.wall);
   if (next_id_ >= ids_end_) new_ids(std::max<std::size_t>(1, sure_to_fire(firing)));
-  const JobId id = add_job(made, run_at, begins, schedule.id).row.id;
+  const JobId id = add_job(job_of(info, tick), run_at, begins, schedule.id).row.id;
   const bool waits = begins == JobState::waiting;
   (waits ? schedule.waiting : schedule.live).insert(id);
   schedule.unwritten.insert(id);
@@ -276,10 +193,7 @@ JobId PostgresStore::fire_tick(Firing& firing, const Tick& tick, JobState begins
                           .to = waits ? LinkChange::To::waiting : LinkChange::To::live});
   if (counts(op.source))
     schedule.fired[tick.nominal.us()].push_back({.version = info.version, .job = id});
-  ++info.fired;
-  info.last_fired = tick.nominal;
-  info.last_job = id;
-  if (info.remaining) --*info.remaining;
+  note_fired(info, tick.nominal, id);
   return id;
 }
 
@@ -325,7 +239,7 @@ void PostgresStore::reserve_for(std::span<const Operation> batch) {
     if (fire == nullptr) return;
     if (!names.insert(fire->name).second || fenced(fire->fence)) continue;
     LoadedSchedule* schedule = take_schedule(fire->name, fire->within);
-    if (schedule == nullptr || check_fire(*fire, *schedule)) continue;
+    if (schedule == nullptr || check_ticks(*fire, schedule->info, now_.wall)) continue;
     ids += sure_to_fire(Firing{.op = *fire, .schedule = *schedule});
   }
   if (ids > 0) new_ids(ids);

@@ -5,7 +5,6 @@
 // may have removed a series without counts in the hours that are kept.
 #include <algorithm>
 
-#include "base/mutant.h"
 #include "store_postgres/reader.h"
 #include "store_postgres/store_impl.h"
 

@@ -315,11 +315,6 @@ Error PostgresStore::missing(JobId id) {
   return removed_job(id);
 }
 
-JobState PostgresStore::state_of(JobId id) {
-  const LoadedJob* held = job(id);
-  return held == nullptr ? JobState::completed : held->row.state;
-}
-
 // Takes the unique key of an ended job again; false if another live job has it.
 bool PostgresStore::take_unique_key(LoadedJob& held) {
   if (held.row.unique_key.empty() || !is_terminal(held.row.state)) return true;

@@ -5,7 +5,6 @@
 // without that lock: an uncommitted end still counts as running. The statement of other claims
 // skips queues with limits, so that a node that does not know a new limit yet takes no job rather
 // than too many.
-#include <fmt/format.h>
 
 #include "api/limit_shapes.h"
 #include "base/mutant.h"

@@ -1,5 +1,4 @@
 // Memos: saved results of a job's steps, for later attempts.
-#include <set>
 
 #include "base/mutant.h"
 #include "store_postgres/reader.h"

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "store/common_rules.h"
 #include "store_postgres/reader.h"
 
 namespace mainspring::pg {
@@ -24,23 +25,6 @@ constexpr std::int64_t kFullForUs = 1'000'000;
 // Each retry means that another transaction inserted or removed the row in between.
 constexpr int kMaxGrantTries = 5;
 constexpr std::int64_t kNever = INT64_MAX;
-
-Error lost_lease(const std::string& name, Token token) {
-  return {
-      .code = ErrorCode::lease_lost,
-      .message = fmt::format("lease {}: is not, or no longer, held with token {}", name, token)};
-}
-
-Error too_large(const std::string& value) {
-  return {.code = ErrorCode::too_large,
-          .message = fmt::format("value has {} bytes: must be at most {}", value.size(),
-                                 kMaxLeaseValueBytes),
-          .field = "value"};
-}
-
-bool fits(const std::optional<std::string>& value) {
-  return !value || value->size() <= kMaxLeaseValueBytes;
-}
 
 std::int64_t after(std::int64_t lease_now, Duration length) {
   return (Instant::from_us(lease_now) + length).us();
@@ -161,7 +145,7 @@ std::optional<LeaseGrant> PostgresStore::grant_lease(const AcquireLease& op, Loa
 }
 
 OperationResult PostgresStore::operator()(const RenewLease& op) {
-  if (!fits(op.value)) return too_large(*op.value);
+  MS_TRY(check_lease_value(op.value));
   LoadedLease* lease = find_held(op.name, op.holder, op.token);
   if (lease == nullptr) return lost_lease(op.name, op.token);
   const Duration ttl = op.ttl > Duration(0) ? op.ttl : Duration(lease->ttl);
@@ -178,7 +162,7 @@ OperationResult PostgresStore::operator()(const RenewLease& op) {
 }
 
 OperationResult PostgresStore::operator()(const ReleaseLease& op) {
-  if (!fits(op.value)) return too_large(*op.value);
+  MS_TRY(check_lease_value(op.value));
   LoadedLease* lease = find_held(op.name, op.holder, op.token);
   if (lease == nullptr) {
     const LoadedLease& other = after_.leases[op.name];

@@ -5,21 +5,15 @@
 // would make them wait for each other.
 #include <libpq-fe.h>
 
-#include <fmt/format.h>
-
 #include <limits>
 
+#include "store/common_rules.h"
 #include "store_postgres/reader.h"
 
 namespace mainspring::pg {
 namespace {
 
 constexpr std::int64_t kTransactionBits = 0xffffffff;  // of xmin
-
-Error no_schedule_to_copy(const std::string& name) {
-  return {.code = ErrorCode::not_found,
-          .message = fmt::format("schedule {}: there is no such schedule", name)};
-}
 
 ScheduleInfo whole_schedule(const PublishedSchedule& published) {
   ScheduleInfo info = published.info;
@@ -190,7 +184,7 @@ void PostgresStore::load_links(bool all) {
 Result<ScheduleInfo> PostgresStore::schedule(const std::string& name) const {
   MutexLock lock(published_mutex_);
   const auto found = published_schedules_.find(name);
-  if (found == published_schedules_.end()) return no_schedule_to_copy(name);
+  if (found == published_schedules_.end()) return no_schedule(name);
   return whole_schedule(found->second);
 }
 
@@ -221,7 +215,7 @@ Result<LedgerPage> PostgresStore::ledger(const std::string& name, int limit,
                   return connection.run(schedule_sql_.read_ledger,
                                         params(name, below, std::int64_t{limit} + 1));
                 }));
-  if (rows.empty()) return no_schedule_to_copy(name);
+  if (rows.empty()) return no_schedule(name);
   LedgerPage page;
   for (int row = 0; row < rows.size() && !rows.is_null(row, 0); ++row) {
     if (static_cast<int>(page.rows.size()) == limit) {

@@ -9,7 +9,6 @@
 //
 // If jobs are already waiting, the schedule is locked first and the link is deleted afterwards: the
 // order in which firing a tick locks them.
-#include <algorithm>
 
 #include "base/assert.h"
 #include "base/mutant.h"

@@ -4,10 +4,8 @@
 // transaction, so that several operations on one schedule read it once.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "api/schedule_shapes.h"
-#include "base/mutant.h"
+#include "store/common_rules.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
@@ -15,15 +13,6 @@ namespace {
 
 // Each retry means that another node created or removed it in between.
 constexpr int kMaxCreateTries = 5;
-
-Error no_schedule(const std::string& name) {
-  return {.code = ErrorCode::not_found,
-          .message = fmt::format("schedule {}: there is no such schedule", name)};
-}
-
-std::optional<std::int64_t> limit_of(const Schedule& schedule) {
-  return schedule.max_runs > 0 ? std::optional(schedule.max_runs) : std::nullopt;
-}
 
 std::string json_of(const Schedule& schedule) {
   std::string out;
@@ -160,12 +149,7 @@ std::optional<OperationResult> PostgresStore::create_schedule(const PutSchedule&
   const std::string& name = op.schedule.name;
   LoadedSchedule made;
   ScheduleInfo& info = made.info;
-  info.schedule = op.schedule;
-  info.next = op.next;
-  info.next_fire = op.next_fire;
-  info.paused = op.paused.value_or(false);
-  info.remaining = limit_of(op.schedule);
-  info.created_at = info.updated_at = now_.wall;
+  define_schedule(info, op, now_.wall);
   const Rows rows = ask(schedule_sql_.insert_schedule,
                         params(name, json_of(op.schedule), op.schedule.job.queue, info.paused,
                                info.next.us(), info.next_fire.us(), info.remaining, wall()));
@@ -183,15 +167,7 @@ std::optional<OperationResult> PostgresStore::create_schedule(const PutSchedule&
 
 OperationResult PostgresStore::replace_schedule(LoadedSchedule& schedule, const PutSchedule& op) {
   ScheduleInfo& info = schedule.info;
-  if (info.next <= now_.wall) {
-    LedgerRow row{.version = info.version, .nominal = info.next, .state = TickState::skipped};
-    row.reason = "replaced";
-    if (!info.schedule.at) {  // one or more: only the calendar knows
-      row.until = now_.wall;
-      row.count = 0;
-    }
-    add_ledger_rows(schedule, {row});
-  }
+  if (const auto row = replaced_ticks(info, now_.wall)) add_ledger_rows(schedule, {*row});
   if (op.schedule.at && schedule.fired.try_emplace(op.schedule.at->us()).second)
     ask_fired({schedule.id}, {op.schedule.at->us()});
   redefine(info, op, op.schedule.at && !schedule.fired[op.schedule.at->us()].empty(), now_.wall);
@@ -225,14 +201,7 @@ OperationResult PostgresStore::operator()(const PauseSchedule& op) {
 }
 
 void PostgresStore::set_paused(LoadedSchedule& schedule, bool paused, std::string reason) {
-  ScheduleInfo& info = schedule.info;
-  info.paused = paused;
-  info.paused_reason = paused ? std::move(reason) : "";
-  if (!paused && !MS_MUTANT(paused_ticks_fire)) {
-    info.skip_before = now_.wall;
-    info.skip_reason = "paused";
-  }
-  info.updated_at = now_.wall;
+  pause_schedule(schedule.info, paused, std::move(reason), now_.wall);
   save_schedule(schedule);
   after_.schedules = true;
 }
@@ -240,16 +209,8 @@ void PostgresStore::set_paused(LoadedSchedule& schedule, bool paused, std::strin
 OperationResult PostgresStore::operator()(const SetTimer& op) {
   LoadedSchedule* schedule = take_schedule(op.name, op.within);
   if (schedule == nullptr) return no_schedule(op.name);
-  ScheduleInfo& info = schedule->info;
-  if (!info.schedule.continuous) {
-    return Error{.code = ErrorCode::conflict,
-                 .message = fmt::format(
-                     "schedule {} is not continuous: it has no timeout of its own", op.name)};
-  }
-  const auto timeout = op.timeout > Duration(0) ? std::optional(op.timeout) : std::nullopt;
-  if (info.timeout_override == timeout) return Done{};
-  info.timeout_override = timeout;
-  info.updated_at = now_.wall;
+  MS_TRY_ASSIGN(const bool changed, set_timer(schedule->info, op, now_.wall));
+  if (!changed) return Done{};
   save_schedule(*schedule);
   after_.schedules = true;
   return Done{};

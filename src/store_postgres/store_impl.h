@@ -382,7 +382,6 @@ class PostgresStore final : public SharedStore, private StoreState {
   static JobRow read_row(const Rows& rows, int row);
   Error missing(JobId id);
   static Error no_job(JobId id);
-  JobState state_of(JobId id);  // completed when pruned
   OperationResult take_back(LoadedJob& held);
   bool take_unique_key(LoadedJob& job);
   void revive(LoadedJob& job);
@@ -657,7 +656,6 @@ class PostgresStore final : public SharedStore, private StoreState {
 
   // -- firing.cc
   struct Firing;
-  std::optional<Error> check_fire(const FireSchedule& op, const LoadedSchedule& schedule) const;
   void know_others(const std::vector<std::string>& names);
   static bool minds_others(const FireSchedule& op, const LoadedSchedule& schedule);
   bool ends_others(const FireSchedule& op) const;
@@ -666,7 +664,6 @@ class PostgresStore final : public SharedStore, private StoreState {
   void ask_fired(const Ints& ids, const Ints& nominals);
   JobId decide(Firing& firing, const Tick& planned);
   std::string refuse_tick(Firing& firing, WallTime nominal, JobState& begins);
-  std::string overlap(Firing& firing, Overlap policy, JobState& begins);
   static JobId has_run(const Firing& firing, WallTime nominal);
   std::size_t sure_to_fire(const Firing& firing) const;
   void reserve_for(std::span<const Operation> batch);
@@ -699,8 +696,6 @@ class PostgresStore final : public SharedStore, private StoreState {
   // -- access.cc, audit.cc
   void load_tokens();  // the copy for tokens()
   Tokens& loaded_tokens();
-  bool drop_oldest_token();
-  void drop_tokens(const std::vector<std::string>& names);
   void save_token(const TokenRecord& token);
   void publish_tokens(std::shared_ptr<const Tokens> all);
   void remember_access();  // applies the tokens and audit of after_

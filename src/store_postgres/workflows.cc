@@ -3,7 +3,6 @@
 // Lock order: the jobs that ended ▶ the jobs of workflows that may be cancelled with them ▶
 // workflows, by id ▶ new rows. If a transaction learns too late what it must lock, it breaks this
 // order and may deadlock; the database detects this, and the batch is retried.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <type_traits>

@@ -5,6 +5,7 @@
 
 #include "base/mutant.h"
 #include "queries_data.h"  // generated from sql/queries
+#include "store/common_rules.h"
 #include "store/ended_sessions.h"
 #include "store_sqlite/store_impl.h"
 
@@ -43,62 +44,22 @@ TokenRecord read_token(const Statement& row) {
 
 OperationResult SqliteStore::operator()(const CreateToken& op) {
   const std::string& name = op.token.name;
-  const bool session = is_ended_session(name);
-  if (session && tokens_.contains(name)) return Done{};
-  const auto same_digest = std::find_if(tokens_.begin(), tokens_.end(), [&](const auto& entry) {
-    return equal_in_constant_time(entry.second.digest, op.token.digest);
-  });
-  if (same_digest != tokens_.end()) {
-    return Error{.code = ErrorCode::conflict,
-                 .message = fmt::format(
-                     "token {}: its text was used by another token: create a new one", name)};
+  if (is_ended_session(name) && tokens_.contains(name)) return Done{};
+  MS_TRY_ASSIGN(const auto removed, tokens_to_remove(tokens_, op.token, now_.wall));
+  for (const std::string& gone : removed) {
+    begin_write();
+    access_sql_->delete_token.bind(gone).run();
+    tokens_.erase(gone);
   }
-  const auto old = tokens_.find(name);
-  if (old != tokens_.end() && old->second.usable(now_.wall)) {
-    return Error{
-        .code = ErrorCode::conflict,
-        .message = fmt::format("token {} exists: revoke it first, or choose another name", name)};
-  }
-  if (old == tokens_.end() && tokens_.size() >= kMaxTokens && !drop_oldest_token()) {
-    return Error{.code = ErrorCode::overloaded,
-                 .message = fmt::format("there are {} tokens: must be at most {}; revoke some",
-                                        tokens_.size(), kMaxTokens)};
-  }
-  if (session) drop_tokens(expired_sessions(tokens_, now_.wall));
   TokenRecord& token = tokens_[name];
-  token = op.token;
-  token.created_at = now_.wall;
-  token.revoked_at = session ? std::optional(now_.wall) : std::nullopt;
+  token = created_token(op, now_.wall);
   save_token(token);
   return Done{};
 }
 
-// Removes the oldest token that is revoked or expired.
-bool SqliteStore::drop_oldest_token() {
-  auto oldest = tokens_.end();
-  for (auto it = tokens_.begin(); it != tokens_.end(); ++it) {
-    if (it->second.usable(now_.wall)) continue;
-    if (oldest == tokens_.end() || it->second.created_at < oldest->second.created_at) oldest = it;
-  }
-  if (oldest == tokens_.end()) return false;
-  drop_tokens({oldest->first});
-  return true;
-}
-
-void SqliteStore::drop_tokens(const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    begin_write();
-    access_sql_->delete_token.bind(name).run();
-    tokens_.erase(name);
-  }
-}
-
 OperationResult SqliteStore::operator()(const RevokeToken& op) {
   const auto found = tokens_.find(op.name);
-  if (found == tokens_.end()) {
-    return Error{.code = ErrorCode::not_found,
-                 .message = fmt::format("token {}: there is no such token", op.name)};
-  }
+  if (found == tokens_.end()) return no_token(op.name);
   if (found->second.revoked_at) return Done{};
   found->second.revoked_at = now_.wall;
   save_token(found->second);

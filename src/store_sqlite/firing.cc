@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/mutant.h"
+#include "store/common_rules.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -13,7 +14,8 @@ namespace mainspring::sqlite {
 OperationResult SqliteStore::operator()(const FireSchedule& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   ScheduleState* state = find_schedule(op.name, op.within);
-  if (auto refused = check_fire(op, state)) return std::move(*refused);
+  if (state == nullptr) return no_schedule(op.name);
+  if (auto refused = check_fire(op, state->info)) return std::move(*refused);
   begin_write();
   FireResult result;
   result.jobs.reserve(op.ticks.size());
@@ -22,78 +24,34 @@ OperationResult SqliteStore::operator()(const FireSchedule& op) {
     result.jobs.push_back(id);
     ++(id != 0 ? result.fired : result.skipped);
   }
-  ScheduleInfo& info = state->info;
   unlist(*state);
-  if (op.source == TickSource::schedule && !MS_MUTANT(next_not_advanced)) {
-    info.next = op.next;
-    info.next_fire = op.next_fire;
-  }
-  if (info.remaining == 0) info.next = info.next_fire = WallTime::never();
+  set_next(state->info, op);
   list(*state);
   save_schedule(*state);
   return result;
 }
 
-// A scheduler with a fast clock fires nothing early: the store's clock decides.
-bool SqliteStore::is_early(const FireSchedule& op) const {
-  return std::any_of(op.ticks.begin(), op.ticks.end(), [&](const Tick& tick) {
-    return tick.until.value_or(tick.nominal) > now_.wall;
-  });
-}
-
 std::optional<Error> SqliteStore::check_fire(const FireSchedule& op,
-                                             const ScheduleState* state) const {
-  if (state == nullptr) {
-    return Error{.code = ErrorCode::not_found,
-                 .message = fmt::format("schedule {}: there is no such schedule", op.name)};
-  }
-  const ScheduleInfo& info = state->info;
-  // Also of a paused schedule, for the time when it resumes.
-  const bool only_plans = !op.ticks.empty() && op.ticks[0].count == 0;
-  const bool as_planned =
-      info.version == op.version && info.next == op.expected_next && (!info.paused || only_plans);
-  if (op.source == TickSource::schedule && !as_planned) {
-    return Error{.code = ErrorCode::conflict,
-                 .message = fmt::format(
-                     "schedule {}: changed since its ticks were planned: plan again", op.name)};
-  }
-  if (op.source == TickSource::schedule && is_early(op) && !MS_MUTANT(early_tick_taken)) {
-    return Error{.code = ErrorCode::unavailable,
-                 .message = fmt::format("schedule {}: by the store's clock its tick is not due yet",
-                                        op.name),
-                 .retry_after_ms = 1000};
-  }
-  if (op.ticks.size() > kMaxFireTicks) {
-    return Error{.code = ErrorCode::too_large,
-                 .message = fmt::format("schedule {}: {} ticks at once: must be at most {}",
-                                        op.name, op.ticks.size(), kMaxFireTicks)};
-  }
-  const auto wanted =
-      std::count_if(op.ticks.begin(), op.ticks.end(), [](const Tick& tick) { return tick.fire; });
-  if (refuse_enqueues_ && wanted > 0) {
-    return Error{
-        .code = ErrorCode::storage_full,
-        .message = fmt::format(
-            "schedule {}: the disk of the store is full: no job is created until there is space",
-            op.name),
-        .retry_after_ms = 5000};
-  }
-  return std::nullopt;
+                                             const ScheduleInfo& info) const {
+  if (auto refused = check_ticks(op, info, now_.wall)) return refused;
+  const bool fires =
+      std::any_of(op.ticks.begin(), op.ticks.end(), [](const Tick& t) { return t.fire; });
+  if (!refuse_enqueues_ || !fires) return std::nullopt;
+  return Error{
+      .code = ErrorCode::storage_full,
+      .message = fmt::format(
+          "schedule {}: the disk of the store is full: no job is created until there is space",
+          op.name),
+      .retry_after_ms = 5000};
 }
 
 // Decides one tick: writes its row, and makes its job unless it is skipped; returns 0 if skipped.
 JobId SqliteStore::decide(ScheduleState& state, const FireSchedule& op, const Tick& planned) {
   Tick tick = planned;
-  if (op.source != TickSource::schedule && tick.nominal == WallTime()) tick.nominal = now_.wall;
+  tick.nominal = nominal_of(op, planned, now_.wall);
   JobState begins = JobState::available;
   std::string reason = tick.fire ? refuse_tick(state, op, tick.nominal, begins) : tick.reason;
-  LedgerRow row{.version = state.info.version,
-                .nominal = tick.nominal,
-                .until = tick.until,
-                .count = tick.count,
-                .source = op.source,
-                .past_due = tick.past_due};
-  row.note = tick.note;
+  LedgerRow row = row_of(op, state.info, tick);
   if (tick.fire && reason.empty()) {
     row.job = fire_tick(state, op, tick, begins);
   } else {
@@ -122,38 +80,10 @@ std::string SqliteStore::refuse_tick(ScheduleState& state, const FireSchedule& o
         fired_as(state, nominal, any_version ? std::nullopt : std::optional(info.version));
     if (had != 0) return fmt::format("has run as job {}", had);
   }
-  if (op.source == TickSource::wake && info.paused) return "paused";
-  if (info.remaining == 0) return "no runs remain";
-  if (op.source == TickSource::wake) {
-    const std::size_t there = state.live.size() + state.waiting.size();
-    return there >= 2 && !MS_MUTANT(third_standby) ? "the next run is already queued" : "";
-  }
-  return overlap(state, op.overlap.value_or(info.schedule.overlap), begins);
-}
-
-// Applies the overlap policy when jobs of earlier ticks have not ended.
-std::string SqliteStore::overlap(ScheduleState& state, Overlap policy, JobState& begins) {
-  if (state.live.empty() || MS_MUTANT(overlap_ignored)) return "";
-  switch (policy) {
-    case Overlap::skip:
-      return fmt::format("overlap: job {} has not ended", *state.live.begin());
-    case Overlap::buffer_one:
-      if (!state.waiting.empty())
-        return fmt::format("overlap: job {} already waits", *state.waiting.begin());
-      break;
-    case Overlap::buffer_all:
-      if (state.waiting.size() >= std::size_t{kMaxBuffered})
-        return fmt::format("overlap: {} jobs wait", state.waiting.size());
-      break;
-    case Overlap::cancel_other:
-    case Overlap::terminate_other:
-      stop_others(state, policy);
-      break;
-    case Overlap::allow:
-      return "";
-  }
-  if (!state.live.empty()) begins = JobState::waiting;
-  return "";
+  TickDecision decision = decide_tick(op, info, state.live, state.waiting);
+  if (decision.stops_others) stop_others(state, op.overlap.value_or(info.schedule.overlap));
+  if (decision.waits && !state.live.empty()) begins = JobState::waiting;
+  return std::move(decision.skip);
 }
 
 // Cancels waiting jobs first, so that none starts when the last live job ends.
@@ -179,17 +109,10 @@ void SqliteStore::stop_others(ScheduleState& state, Overlap policy) {
 JobId SqliteStore::fire_tick(ScheduleState& state, const FireSchedule& op, const Tick& tick,
                              JobState begins) {
   ScheduleInfo& info = state.info;
-  WallTime run_at = now_.wall;
-  if (op.source == TickSource::schedule)  // all ticks of a schedule have the same jitter
-    run_at = std::min(tick.nominal + (info.next_fire - info.next), now_.wall);
-  NewJob job = info.schedule.job;
-  job.headers = tick_headers(info.schedule, tick.nominal, tick.past_due);
-  const JobId id = make_job(job, run_at, begins, state.id).id;
+  const WallTime run_at = tick_run_at(op, info, tick, now_.wall);
+  const JobId id = make_job(job_of(info, tick), run_at, begins, state.id).id;
   link_to_schedule(id, state, begins);
-  ++info.fired;
-  info.last_fired = tick.nominal;
-  info.last_job = id;
-  if (info.remaining) --*info.remaining;
+  note_fired(info, tick.nominal, id);
   return id;
 }
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <iterator>
-#include <string>
 
 #include "base/mutant.h"
 #include "migrations_data.h"  // generated: kMigrations, in order

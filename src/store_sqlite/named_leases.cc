@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/mutant.h"
 #include "queries_data.h"  // generated from sql/queries
+#include "store/common_rules.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -13,23 +14,6 @@ namespace {
 
 // Expired leases that one acquire removes: more than it adds, so that they do not accumulate.
 constexpr std::size_t kSweptPerAcquire = 1000;
-
-Error lost(const std::string& name, Token token) {
-  return {
-      .code = ErrorCode::lease_lost,
-      .message = fmt::format("lease {}: is not, or no longer, held with token {}", name, token)};
-}
-
-Error too_large(const std::string& value) {
-  return {.code = ErrorCode::too_large,
-          .message = fmt::format("value has {} bytes: must be at most {}", value.size(),
-                                 kMaxLeaseValueBytes),
-          .field = "value"};
-}
-
-bool fits(const std::optional<std::string>& value) {
-  return !value || value->size() <= kMaxLeaseValueBytes;
-}
 
 // Free and without a value: invisible to clients.
 bool forgotten(const NamedLease& lease, Instant now) {
@@ -54,7 +38,7 @@ std::optional<Error> SqliteStore::fenced(const Fence& fence) const {
                      found->second.state == NamedLease::State::held &&
                      (found->second.ends > now_.instant || MS_MUTANT(fence_ignores_expiry));
   if (holds) return std::nullopt;
-  return lost(fence.lease, fence.token);
+  return lost_lease(fence.lease, fence.token);
 }
 
 // The lease, if this holder holds it; else nullptr.
@@ -115,9 +99,9 @@ LeaseGrant SqliteStore::grant_of(const NamedLease& lease, bool held) const {
 }
 
 OperationResult SqliteStore::operator()(const RenewLease& op) {
-  if (!fits(op.value)) return too_large(*op.value);
+  MS_TRY(check_lease_value(op.value));
   NamedLease* lease = find_held(op.name, op.holder, op.token);
-  if (lease == nullptr) return lost(op.name, op.token);
+  if (lease == nullptr) return lost_lease(op.name, op.token);
   extend_lease(op.name, *lease, op.ttl > Duration(0) ? op.ttl : lease->ttl);
   if (op.value) {
     lease->value = *op.value;
@@ -127,14 +111,14 @@ OperationResult SqliteStore::operator()(const RenewLease& op) {
 }
 
 OperationResult SqliteStore::operator()(const ReleaseLease& op) {
-  if (!fits(op.value)) return too_large(*op.value);
+  MS_TRY(check_lease_value(op.value));
   NamedLease* lease = find_held(op.name, op.holder, op.token);
   if (lease == nullptr) {
     const auto found = named_leases_.find(op.name);
     const bool again = found != named_leases_.end() && found->second.token == op.token &&
                        found->second.state == NamedLease::State::released;
     if (again) return Done{};
-    return lost(op.name, op.token);
+    return lost_lease(op.name, op.token);
   }
   lease->state = NamedLease::State::released;
   if (op.value) lease->value = *op.value;

@@ -1,25 +1,15 @@
 // Schedules: their definitions and positions. firing.cc decides their ticks.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "api/schedule_shapes.h"
 #include "base/assert.h"
 #include "base/mutant.h"
 #include "queries_data.h"  // generated from sql/queries
+#include "store/common_rules.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
 namespace {
-
-Error no_schedule(const std::string& name) {
-  return {.code = ErrorCode::not_found,
-          .message = fmt::format("schedule {}: there is no such schedule", name)};
-}
-
-std::optional<std::int64_t> limit_of(const Schedule& schedule) {
-  return schedule.max_runs > 0 ? std::optional(schedule.max_runs) : std::nullopt;
-}
 
 std::string json_of(const Schedule& schedule) {
   std::string out;
@@ -115,12 +105,7 @@ OperationResult SqliteStore::create_schedule(const PutSchedule& op) {
     if (removed.step() && !MS_MUTANT(version_given_again)) info.version = removed.integer(0) + 1;
   }
   if (info.version > 1) schedule_sql_->delete_removed.bind(name).run();
-  info.schedule = op.schedule;
-  info.next = op.next;
-  info.next_fire = op.next_fire;
-  info.paused = op.paused.value_or(false);
-  info.remaining = limit_of(op.schedule);
-  info.created_at = info.updated_at = now_.wall;
+  define_schedule(info, op, now_.wall);
   schedule_sql_->insert.bind(name, info.version, json_of(op.schedule), now_.wall.us()).run();
   state.id = sqlite3_last_insert_rowid(db_->handle());
   schedules_by_id_.emplace(state.id, &state);
@@ -133,15 +118,7 @@ OperationResult SqliteStore::create_schedule(const PutSchedule& op) {
 OperationResult SqliteStore::replace_schedule(ScheduleState& state, const PutSchedule& op) {
   begin_write();
   ScheduleInfo& info = state.info;
-  if (info.next <= now_.wall) {
-    LedgerRow row{.version = info.version, .nominal = info.next, .state = TickState::skipped};
-    row.reason = "replaced";
-    if (!info.schedule.at) {  // one or more: only the calendar knows
-      row.until = now_.wall;
-      row.count = 0;
-    }
-    add_row(state, row);
-  }
+  if (const auto row = replaced_ticks(info, now_.wall)) add_row(state, *row);
   unlist(state);
   redefine(info, op, op.schedule.at && fired_as(state, *op.schedule.at, std::nullopt) != 0,
            now_.wall);
@@ -179,15 +156,8 @@ OperationResult SqliteStore::operator()(const PauseSchedule& op) {
 }
 
 void SqliteStore::set_paused(ScheduleState& state, bool paused, std::string reason) {
-  ScheduleInfo& info = state.info;
   unlist(state);
-  info.paused = paused;
-  info.paused_reason = paused ? std::move(reason) : "";
-  if (!paused && !MS_MUTANT(paused_ticks_fire)) {
-    info.skip_before = now_.wall;
-    info.skip_reason = "paused";
-  }
-  info.updated_at = now_.wall;
+  pause_schedule(state.info, paused, std::move(reason), now_.wall);
   list(state);
   save_schedule(state);
 }
@@ -195,16 +165,8 @@ void SqliteStore::set_paused(ScheduleState& state, bool paused, std::string reas
 OperationResult SqliteStore::operator()(const SetTimer& op) {
   ScheduleState* state = find_schedule(op.name, op.within);
   if (state == nullptr) return no_schedule(op.name);
-  if (!state->info.schedule.continuous) {
-    return Error{.code = ErrorCode::conflict,
-                 .message = fmt::format(
-                     "schedule {} is not continuous: it has no timeout of its own", op.name)};
-  }
-  const auto timeout = op.timeout > Duration(0) ? std::optional(op.timeout) : std::nullopt;
-  if (state->info.timeout_override == timeout) return Done{};
-  state->info.timeout_override = timeout;
-  state->info.updated_at = now_.wall;
-  save_schedule(*state);
+  MS_TRY_ASSIGN(const bool changed, set_timer(state->info, op, now_.wall));
+  if (changed) save_schedule(*state);
   return Done{};
 }
 

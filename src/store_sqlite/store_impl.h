@@ -560,14 +560,12 @@ class SqliteStore final : public Store {
   void publish_schedules() MS_REQUIRES(published_mutex_);
 
   // -- firing.cc
-  bool is_early(const FireSchedule& op) const;
-  std::optional<Error> check_fire(const FireSchedule& op, const ScheduleState* state) const;
+  std::optional<Error> check_fire(const FireSchedule& op, const ScheduleInfo& info) const;
   JobId decide(ScheduleState& state, const FireSchedule& op, const Tick& tick);
   // Why a tick does not fire, or "" and the state in which its job starts.
   JobId fired_as(const ScheduleState& state, WallTime nominal, std::optional<std::int64_t> version);
   std::string refuse_tick(ScheduleState& state, const FireSchedule& op, WallTime nominal,
                           JobState& begins);
-  std::string overlap(ScheduleState& state, Overlap policy, JobState& begins);
   void stop_others(ScheduleState& state, Overlap policy);
   JobId fire_tick(ScheduleState& state, const FireSchedule& op, const Tick& tick, JobState begins);
   void add_row(ScheduleState& state, const LedgerRow& row);
@@ -578,8 +576,6 @@ class SqliteStore final : public Store {
   void begin_waiting(JobId id, ScheduleState& state);
 
   // -- access.cc
-  bool drop_oldest_token();
-  void drop_tokens(const std::vector<std::string>& names);
   void save_token(const TokenRecord& token);
   void load_tokens();
   void publish_tokens() MS_REQUIRES(published_mutex_);

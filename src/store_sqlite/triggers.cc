@@ -1,5 +1,4 @@
 // Triggers: rows and operations. src/trigger implements the rules.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,6 @@
 // Workflows: rows, jobs and operations. src/workflow implements the rules.
 #include <fmt/format.h>
 
-#include "base/mutant.h"
 #include "queries_data.h"  // generated from sql/queries
 #include "store_sqlite/store_impl.h"
 #include "workflow/reads.h"

@@ -1,5 +1,4 @@
 // The claimer: claims jobs for the free slots and passes them on.
-#include <fmt/format.h>
 
 #include <algorithm>
 

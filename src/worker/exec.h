@@ -65,7 +65,6 @@ Handler exec_handler(Processes& processes, ExecOptions options);
 // Errors: invalid_argument (a quote is not closed, no word).
 Result<std::vector<std::string>> split_command(std::string_view text);
 
-inline constexpr int kExitRetry = 75;  // EX_TEMPFAIL
-inline constexpr int kExitDead = 65;   // EX_DATAERR
+inline constexpr int kExitDead = 65;  // EX_DATAERR
 
 }  // namespace mainspring

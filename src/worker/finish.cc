@@ -113,11 +113,6 @@ void WorkerRuntime::State::count_outcomes(const Finish& batch, const FinishResul
   }
 }
 
-bool WorkerRuntime::State::may_send_on() {
-  MutexLock lock(mutex);
-  return clock.now().instant < give_up_at;
-}
-
 void WorkerRuntime::State::send(Finish batch) {
   Pauses pauses(random);
   for (bool first = true;; first = false) {

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "api/json.h"
 #include "api/shapes.h"
 #include "base/mutex.h"

@@ -2,8 +2,6 @@
 // are sent with the next renewal, which is made at once.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/mutant.h"
 #include "worker/state.h"
 

@@ -6,11 +6,9 @@
 //        └──── one job ◀──────┴──▶ Jobs: claim; give back what does not fit
 //
 // So leases, time limits, cancels and outcomes work as in every other worker.
-#include <fmt/format.h>
 
 #include <algorithm>
 
-#include "base/mutant.h"
 #include "base/mutex.h"
 #include "mainspring/slot.h"
 #include "worker/auto_renew_lease.h"

@@ -1,8 +1,6 @@
 // A worker whose program cannot be started: it gives jobs back, pauses, and tries again.
 #include "worker/start_failure.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/mutant.h"

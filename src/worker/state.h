@@ -197,7 +197,6 @@ struct WorkerRuntime::State {
   void send_one_by_one(Finish batch) MS_EXCLUDES(mutex);
   bool bury(const JobOutcome& refused, const std::string& message) MS_REQUIRES(mutex);
   void count_outcomes(const Finish& batch, const FinishResult& result) MS_EXCLUDES(mutex);
-  bool may_send_on() MS_EXCLUDES(mutex);
 
   Jobs& jobs;
   const Clock& clock;

@@ -2,7 +2,6 @@
 // parks its workflow. The workflow continues after an operator has intervened.
 #include <fmt/format.h>
 
-#include "base/mutant.h"
 #include "workflow/rules.h"
 
 namespace mainspring {
