@@ -244,6 +244,7 @@ std::vector<WorkerInfo> Broker::own_workers() {
   std::vector<WorkerInfo> out;
   out.reserve(workers_.size());
   for (const auto& [id, worker] : workers_) {
+    if (worker.last_seen == Instant()) continue;  // its first request is on its way
     // A worker that was killed still has the jobs that it claimed; it lost them with its lease.
     const bool holds_leases = now < worker.renewed + worker.lease;
     out.push_back({.id = id,

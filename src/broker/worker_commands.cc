@@ -110,7 +110,6 @@ bool Broker::takes_worker_name(const std::string& worker, const std::string& cal
     known.caller = caller;
   }
   known.scopes = within.scopes;
-  known.last_seen = clock_.now().instant;
   return true;
 }
 

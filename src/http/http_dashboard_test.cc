@@ -168,6 +168,27 @@ TEST_CASE("signing out ends the session, and only a cookie carries one") {
   CHECK(ended() == 1);
 }
 
+TEST_CASE("signing out ends one session of a token that expires soon") {
+  DashboardServer server;
+  Peer peer(server);
+  const std::string admin = "Authorization: Bearer " + new_token(server, "admin read", "anna");
+  const Answer made = peer.call("POST", "/v1/tokens",
+                                R"({"name":"hour","scopes":["read"],"expires_in":"1h"})",
+                                admin + "\r\n");
+  const std::size_t at = made.body.find("mst_");
+  const std::string bearer = "Authorization: Bearer " +
+                             made.body.substr(at, made.body.find('"', at) - at) + "\r\n";
+  const std::string first = cookie_line(peer.call("POST", "/v1/session", "", bearer));
+  server.clock.advance(1ms);
+  const std::string second = cookie_line(peer.call("POST", "/v1/session", "", bearer));
+  CHECK(peer.call("DELETE", "/v1/session", "", first + kSameOrigin).status == 200);
+  CHECK(peer.call("GET", "/v1/queues", "", first).status == 401);
+  CHECK(peer.call("GET", "/v1/queues", "", second).status == 200);
+  server.clock.advance(1ms);
+  const std::string third = cookie_line(peer.call("POST", "/v1/session", "", bearer));
+  CHECK(peer.call("GET", "/v1/queues", "", third).status == 200);
+}
+
 TEST_CASE("a session ends after 12 hours and with its token") {
   DashboardServer server;
   const std::string token = new_token(server, "read", "anna");

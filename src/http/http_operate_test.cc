@@ -92,6 +92,9 @@ TEST_CASE("a renewal is not refused because of its worker's name, and obeys no o
   const Answer renewed = renew("first", a);
   CHECK(has(renewed.body, R"("renewed":[{"id":1,)"));
   CHECK(has(renewed.body, R"("terminate":false)"));
+  const char* const stuck = R"({"worker":"first","leases":[],"stuck":7})";
+  CHECK(peer.call("POST", "/v1/renew", stuck, a).status == 200);
+  CHECK_FALSE(has(peer.call("GET", "/v1/workers", "", all).body, R"("stuck":7)"));
   CHECK(peer.call("POST", "/v1/claim", claim("first", "a"), a).status == 403);
   // A caller with all rights used the name, for other queues.
   CHECK(peer.call("POST", "/v1/claim", claim("w", "c"), all).status == 200);

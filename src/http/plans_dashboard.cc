@@ -62,8 +62,9 @@ Plan plan_open_session(const Request& request, Services& services) {
     return error_reply(
         {ErrorCode::unavailable, "this server has no key for sessions; see its log"});
   }
-  const WallTime end = services.clock.now().wall + kDashboardSessionLifetime;
-  const DashboardSession session{caller.token_id, std::min(end, caller.expires_at)};
+  const WallTime now = services.clock.now().wall, end = now + kDashboardSessionLifetime;
+  const DashboardSession session{caller.token_id, std::min(end, caller.expires_at),
+                                 static_cast<std::uint64_t>((now - WallTime::from_us(0)).count())};
   Reply reply = session_reply(request);
   add_header(reply, "Cache-Control", "no-store");
   add_header(reply, "Set-Cookie",

@@ -498,6 +498,14 @@ Plan plan_renew(const Request& request, Services& services) {
   // is for the caller that has the name.
   const bool named =
       services.broker.takes_worker_name(renew->worker, request.caller->who, renew->within);
+  if (!named) {
+    renew->stuck.reset();
+    if (renew->leases.empty()) {
+      Reply reply;
+      encode_renew_response(RenewResult(), reply.body);
+      return reply;
+    }
+  }
   auto refused = std::move(renew->refused);
   return DoWrite{Renew(std::move(*renew)),
                  [refused = std::move(refused), named](OperationResult& result) {

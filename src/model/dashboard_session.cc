@@ -28,7 +28,7 @@ bool read_hex(std::string_view text, T& out) {
 std::string sign_dashboard_session(const DashboardSession& session, const Secret& key) {
   const auto seconds =
       std::chrono::floor<std::chrono::seconds>(session.expires_at - WallTime::from_us(0)).count();
-  std::string text = fmt::format("{}{:x}.{:x}", kSessionPrefix, session.token_id, seconds);
+  std::string text = fmt::format("{}{:x}.{:x}.{:x}", kSessionPrefix, session.token_id, seconds, session.nonce);
   const std::string signature = to_hex(session_signature(text, key));
   return text.append(".").append(signature);
 }
@@ -44,12 +44,14 @@ std::optional<DashboardSession> read_dashboard_session(std::string_view text, co
   if (!given || !equal_in_constant_time(*given, session_signature(is_signed, key))) {
     return std::nullopt;
   }
-  const std::size_t dot = is_signed.find('.');
-  if (dot == std::string_view::npos) return std::nullopt;
+  const std::size_t dot = is_signed.find('.'), next = is_signed.rfind('.');
+  if (dot == next) return std::nullopt;
   DashboardSession session;
   std::int64_t seconds = 0;
   const auto id = is_signed.substr(kSessionPrefix.size(), dot - kSessionPrefix.size());
-  if (!read_hex(id, session.token_id) || !read_hex(is_signed.substr(dot + 1), seconds)) {
+  if (!read_hex(id, session.token_id) ||
+      !read_hex(is_signed.substr(dot + 1, next - dot - 1), seconds) ||
+      !read_hex(is_signed.substr(next + 1), session.nonce)) {
     return std::nullopt;
   }
   session.expires_at = WallTime::from_us(0) + std::chrono::seconds(seconds);

@@ -1,7 +1,7 @@
 // Dashboard sessions: the value of a browser's session cookie. It is signed and not stored, so that
 // every node of a store accepts it.
 //
-//   mss_<token id as hex>.<expiry, Unix seconds as hex>.<HMAC-SHA-256 of the part before, as hex>
+//   mss_<token id>.<expiry, Unix seconds>.<nonce>.<HMAC-SHA-256 of the part before>, each as hex
 //
 // The access token itself is not part of the value. The session ends with that token.
 #pragma once
@@ -22,6 +22,7 @@ inline constexpr std::size_t kMaxDashboardSessionBytes = 128;
 struct DashboardSession {
   std::uint64_t token_id = 0;  // Caller::token_id of the access token that opened it; never 0
   WallTime expires_at;         // whole seconds count
+  std::uint64_t nonce = 0;     // no two sessions are equal: signing out ends one
   friend bool operator==(const DashboardSession&, const DashboardSession&) = default;
 };
 

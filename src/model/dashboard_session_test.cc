@@ -13,7 +13,7 @@ const DashboardSession kSession{0xfedcba9876543210, WallTime::from_us(0) + 1'700
 
 TEST_CASE("a dashboard session decodes to what was signed") {
   for (const std::uint64_t id : {std::uint64_t{1}, kSession.token_id, ~std::uint64_t{0}}) {
-    const DashboardSession session{id, kSession.expires_at};
+    const DashboardSession session{id, kSession.expires_at, id / 2};
     CHECK(read_dashboard_session(sign_dashboard_session(session, kSessionKey), kSessionKey) ==
           session);
   }
