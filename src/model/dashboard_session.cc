@@ -28,7 +28,8 @@ bool read_hex(std::string_view text, T& out) {
 std::string sign_dashboard_session(const DashboardSession& session, const Secret& key) {
   const auto seconds =
       std::chrono::floor<std::chrono::seconds>(session.expires_at - WallTime::from_us(0)).count();
-  std::string text = fmt::format("{}{:x}.{:x}.{:x}", kSessionPrefix, session.token_id, seconds, session.nonce);
+  std::string text = fmt::format("{}{:x}.{:x}.{:x}", kSessionPrefix, session.token_id, seconds,
+                                 session.nonce);
   const std::string signature = to_hex(session_signature(text, key));
   return text.append(".").append(signature);
 }
