@@ -584,8 +584,8 @@ class Broker final : public Jobs,
   std::size_t own_parked_ MS_GUARDED_BY(mutex_) = 0;
   std::unordered_map<std::string, QueueLine> lines_ MS_GUARDED_BY(mutex_);  // also of patterns
   std::size_t parked_patterns_ MS_GUARDED_BY(mutex_) = 0;
-  // The queue that was served last, by the queues of claims with patterns.
-  std::map<std::string, std::string> turns_ MS_GUARDED_BY(mutex_);
+  // The queue that was served last, by the hash of a claim's patterns.
+  std::map<std::size_t, std::string> turns_ MS_GUARDED_BY(mutex_);
   std::map<std::pair<Instant, ParkId>, Parked*> deadlines_ MS_GUARDED_BY(mutex_);
   std::map<std::string, Ready> ready_ MS_GUARDED_BY(mutex_);
   std::vector<ParkId> abandoned_ MS_GUARDED_BY(mutex_);

@@ -1,5 +1,6 @@
 // Claims that wait for work: which park, which are woken with a batch, and which end.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -246,12 +247,12 @@ bool Broker::choose_queues(Pending& pending) {
 std::vector<std::string> Broker::next_queues(const std::vector<std::string>& asked,
                                              std::size_t most) {
   constexpr std::size_t kMaxTurns = 10'000;
-  if (turns_.size() >= kMaxTurns) turns_.clear();
-  std::string key;
-  for (const std::string& queue : asked) key += queue + ",";
-  std::string& turn = turns_[key];
+  std::string text;
+  for (const std::string& queue : asked) text += queue + ",";
+  const std::size_t key = std::hash<std::string>()(text);  // equal keys share a turn, no more
+  const auto turn = turns_.find(key);
+  const std::string last = turn == turns_.end() ? std::string() : turn->second;
   std::vector<std::string> out;
-  const std::string last = turn;
   for (const std::string& after : {last, std::string()}) {
     std::set<std::string> found;
     for (const std::string& queue : asked) {
@@ -267,7 +268,9 @@ std::vector<std::string> Broker::next_queues(const std::vector<std::string>& ask
     }
     if (last.empty()) break;
   }
-  if (!out.empty()) turn = out.back();
+  if (out.empty()) return out;
+  if (turn == turns_.end() && turns_.size() >= kMaxTurns) turns_.erase(turns_.begin());
+  turns_[key] = out.back();
   return out;
 }
 

@@ -544,8 +544,12 @@ std::vector<std::string> PostgresStore::available_queues(std::string_view prefix
       available_of(queues_by_name_, prefix, after, limit,
                    [this](const std::string& name) { return has_available(name); });
   for (const std::string& name : unknown_queues_) {
-    if (out.size() < limit && name.starts_with(prefix) && name > after) out.push_back(name);
+    const bool fits = name.starts_with(prefix) && !name.starts_with(kReservedQueues);
+    if (fits && name > after) out.push_back(name);
   }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  out.resize(std::min(out.size(), limit));
   return out;
 }
 
