@@ -36,8 +36,9 @@ class EngineDead {
   // A page of up to `limit`, 1 to 1000, jobs with an id below `before`; 0 = from the newest. A page
   // may be short, even empty, with `next` set: one call examines a bounded number of records.
   Result<DeadPage> list(const DeadFilter& filter = {}, int limit = 100, JobId before = 0);
-  // Groups the newest kMaxDeadLooked jobs. The filter's fingerprint must be "".
-  Result<DeadGroups> groups(const DeadFilter& filter = {});
+  // Groups the newest kMaxDeadCounted jobs, with a tag the newest kMaxDeadLooked that have it; of
+  // these, the ones that died at `since` or later. The filter's fingerprint must be "".
+  Result<DeadGroups> groups(const DeadFilter& filter = {}, WallTime since = {});
   // Makes up to `limit`, 1 to 10,000, jobs available again, oldest first, with ids above `after`.
   // Each gets max_attempts new attempts. Skips jobs of workflows, and jobs whose unique key belongs
   // to another job now. Without a fingerprint it is one transaction. With one, the jobs are retried

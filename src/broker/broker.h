@@ -292,7 +292,7 @@ class Broker final : public Jobs,
   bool takes_worker_name(const std::string& worker, const std::string& caller, const Within& within)
       MS_EXCLUDES(mutex_);
   Result<Why> why(JobId id) override;
-  Result<DeadGroups> dead_groups(const DeadFilter& filter) override;
+  Result<DeadGroups> dead_groups(const DeadFilter& filter, WallTime since) override;
   Result<RedriveStarted> start_redrive(const DeadFilter& filter, const RedrivePace& pace) override;
   Result<BulkCount> count_bulk(const BulkOrder& order) override;
   Result<BulkInfo> start_bulk(const BulkOrder& order) override;

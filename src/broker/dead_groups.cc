@@ -27,11 +27,15 @@ std::string example_of(const std::string& text) {
   return first_bytes(text.size() > kMaxExampleBytes && !text.starts_with(telling) ? telling : text);
 }
 
+WallTime died_at(const Job& job) {
+  return job.finished_at.value_or(job.created_at);
+}
+
 void add(std::unordered_map<std::string, DeadGroup>& groups, const Job& job,
          const Within& payloads) {
   std::string fingerprint = fingerprint_of(job);
   DeadGroup& group = groups[fingerprint];
-  const WallTime at = job.finished_at.value_or(job.created_at);
+  const WallTime at = died_at(job);
   if (group.count++ == 0) {
     group.fingerprint = std::move(fingerprint);
     group.kind = job.kind;
@@ -64,17 +68,22 @@ namespace {
 
 // By reading the records: the counts of the store know nothing of tags.
 Result<DeadGroups> group_records(const Store& store, const JobFilter& filter,
-                                 const Within& payloads) {
+                                 const Within& payloads, WallTime since) {
   std::unordered_map<std::string, DeadGroup> groups;
   DeadGroups out;
+  std::size_t looked = 0;
   JobId before = 0;
   for (int pages = 0;; ++pages) {
     MS_TRY_ASSIGN(const JobPage page, store.list(filter, kDeadPage, before));
-    for (const Job& job : page.jobs) add(groups, job, payloads);
-    out.jobs += static_cast<std::int64_t>(page.jobs.size());
+    looked += page.jobs.size();
+    for (const Job& job : page.jobs) {
+      if (died_at(job) < since) continue;
+      add(groups, job, payloads);
+      ++out.jobs;
+    }
     if (!page.next) break;
     before = *page.next;
-    out.cut = out.jobs >= static_cast<std::int64_t>(kMaxDeadLooked) || pages == kMaxPages;
+    out.cut = looked >= kMaxDeadLooked || pages == kMaxPages;
     if (out.cut) break;
   }
   for (auto& [fingerprint, group] : groups) out.groups.push_back(std::move(group));
@@ -82,9 +91,9 @@ Result<DeadGroups> group_records(const Store& store, const JobFilter& filter,
 }
 
 // A fingerprint may be in several queues.
-Result<DeadGroups> group_counts(const Store& store, const JobFilter& filter) {
+Result<DeadGroups> group_counts(const Store& store, const JobFilter& filter, WallTime since) {
   MS_TRY_ASSIGN(const DeadCounts counts,
-                store.dead_counts(filter.queue, kMaxDeadCounted, filter.within));
+                store.dead_counts(filter.queue, kMaxDeadCounted, filter.within, since));
   std::unordered_map<std::string, DeadGroup> groups;
   DeadGroups out{.groups = {}, .jobs = 0, .cut = counts.cut};
   for (const DeadCount& count : counts.counts) {
@@ -141,10 +150,11 @@ Result<void> describe(const Store& store, const JobFilter& filter, const Within&
 
 }  // namespace
 
-Result<DeadGroups> group_dead(const Store& store, const JobFilter& filter, const Within& payloads) {
+Result<DeadGroups> group_dead(const Store& store, const JobFilter& filter, const Within& payloads,
+                              WallTime since) {
   const bool counted = filter.tag.empty();
-  MS_TRY_ASSIGN(DeadGroups out,
-                counted ? group_counts(store, filter) : group_records(store, filter, payloads));
+  MS_TRY_ASSIGN(DeadGroups out, counted ? group_counts(store, filter, since)
+                                        : group_records(store, filter, payloads, since));
   std::sort(out.groups.begin(), out.groups.end(), [](const DeadGroup& a, const DeadGroup& b) {
     return a.count != b.count ? a.count > b.count : a.last > b.last;
   });

@@ -11,9 +11,9 @@ namespace mainspring {
 Result<JobFilter> job_filter_of(const DeadFilter& filter);
 
 // Groups the newest kMaxDeadCounted dead jobs of the queue of `filter`, whose state is dead; with a
-// tag the newest kMaxDeadLooked that have it. `payloads`: the queues whose messages may be shown.
-// Errors: those of the read.
+// tag the newest kMaxDeadLooked that have it; of these, the ones that died at `since` or later.
+// `payloads`: the queues whose messages may be shown. Errors: those of the read.
 Result<DeadGroups> group_dead(const Store& store, const JobFilter& filter,
-                              const Within& payloads = {});
+                              const Within& payloads = {}, WallTime since = {});
 
 }  // namespace mainspring

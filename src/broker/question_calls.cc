@@ -82,9 +82,9 @@ Result<Why> Broker::why(JobId id) {
   return explain(job, store_, *this, clock_);
 }
 
-Result<DeadGroups> Broker::dead_groups(const DeadFilter& filter) {
+Result<DeadGroups> Broker::dead_groups(const DeadFilter& filter, WallTime since) {
   MS_TRY_ASSIGN(const JobFilter dead, job_filter_of(filter));
-  return group_dead(store_, dead);
+  return group_dead(store_, dead, {}, since);
 }
 
 // Not through enqueue(), which refuses the engine's own queues to all callers.

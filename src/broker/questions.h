@@ -27,9 +27,10 @@ class Questions {
 
   // Errors: not_found, expired (its retention has ended), unavailable.
   virtual Result<Why> why(JobId id) = 0;
-  // Groups the newest kMaxDeadCounted, with a tag the newest kMaxDeadLooked that have it; the
-  // filter has no fingerprint. Errors: invalid_argument (names), unavailable.
-  virtual Result<DeadGroups> dead_groups(const DeadFilter& filter) = 0;
+  // Groups the newest kMaxDeadCounted, with a tag the newest kMaxDeadLooked that have it; of these,
+  // the ones that died at `since` or later. The filter has no fingerprint. Errors:
+  // invalid_argument (names), unavailable.
+  virtual Result<DeadGroups> dead_groups(const DeadFilter& filter, WallTime since) = 0;
   // Starts a paced redrive: a job of the queue kRedriveQueue, run by an engine. If the engine dies,
   // another one continues. Errors: invalid_argument, overloaded, storage_full, unavailable.
   virtual Result<RedriveStarted> start_redrive(const DeadFilter& filter,

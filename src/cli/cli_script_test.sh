@@ -149,6 +149,9 @@ expect 0 'FINGERPRINT       JOBS  KIND  FIRST  LAST  ERROR
 fingerprint=$("$mainspring" dead groups --json | sed 's/.*"fingerprint":"\([0-9a-f]*\)".*/\1/')
 expect 0 '{"fingerprint":"'"$fingerprint"'","kind":"fail","reason":"…","count":1,…}' ms dead groups --queue calc --json
 expect 0 'no dead jobs' ms dead groups --queue mail
+expect 0 'FINGERPRINT …fail …' ms dead groups --since 1h
+expect 0 'no dead jobs' ms dead groups --since 2099-01-31T09:00:00Z
+expect 64 '…--since "soon": must be a duration ago…' ms dead groups --since soon
 expect 0 'TIME…NEW  DONE…FAIL…DEAD…WAIT50…RUN50…
 …:00 …
 total …' ms history --queue calc

@@ -176,6 +176,10 @@ Command queues_command() {
 }
 
 Command dead_command() {
+  std::vector<Flag> groups = filter_flags();
+  groups.push_back({.name = "since",
+                    .value = "TIME",
+                    .help = "only died since then: 2h, 2026-01-31T09:00 or an instant"});
   std::vector<Flag> redrive = filter_flags();
   redrive.push_back({.name = "fingerprint", .value = "F", .help = "only this group"});
   redrive.push_back({.name = "all", .value = "", .help = "dead jobs of all queues"});
@@ -213,9 +217,9 @@ Command dead_command() {
                .summary = "group dead jobs by error",
                .description = "Group the newest 200,000 dead jobs by kind and error, ignoring "
                               "numbers, hex, UUIDs and quoted texts.",
-               .flags = filter_flags(),
+               .flags = groups,
                .scopes = kClient,
-               .examples = {{"mainspring dead groups --queue photos", ""}},
+               .examples = {{"mainspring dead groups --queue photos --since 2h", ""}},
                .run = run_dead_groups},
               {.name = "redrive",
                .summary = "run all matching dead jobs again",
@@ -468,8 +472,9 @@ std::vector<Command> operating_commands() {
       {.name = "help",
        .summary = "show help on a command",
        .description = "Print the help of a command.",
-       .arguments = {{"COMMAND", "for example: jobs list; connection = the flags of the connection "
-                                 "to a server",
+       .arguments = {{"COMMAND",
+                      "for example: jobs list; connection = the flags of the connection "
+                      "to a server",
                       Count::optional},
                      {"SUBCOMMAND", "its second word", Count::optional}},
        .flags = {{.name = "all", .value = "", .help = "list all commands"}},

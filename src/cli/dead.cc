@@ -44,10 +44,13 @@ std::string dead_query_of(const Invocation& invocation) {
 }
 
 Result<int> run_dead_groups(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const auto since, past_time(invocation, io, "since"));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  std::string path = "/v1/dead/groups" + dead_query_of(invocation);
-  if (const std::size_t first = path.find('&'); first != std::string::npos) path[first] = '?';
-  MS_TRY_ASSIGN(const std::string body, connection->client->request("GET", path, ""));
+  std::string query = dead_query_of(invocation);
+  if (since) query += "&since=" + percent_encode(format_wall_time(*since));
+  if (!query.empty()) query[0] = '?';
+  MS_TRY_ASSIGN(const std::string body,
+                connection->client->request("GET", "/v1/dead/groups" + query, ""));
   MS_TRY_ASSIGN(const DeadGroups groups, decode_dead_groups(body));
   if (invocation.json) MS_TRY(print_groups(io, body));
   const WallTime now = SystemClock().now().wall;

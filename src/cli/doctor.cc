@@ -40,7 +40,7 @@ constexpr int kGoodKernel = 5'009;
 constexpr std::uintmax_t kLeastFree = 512ULL << 20;
 constexpr Duration kSlowSync = 50ms;
 constexpr int kSyncs = 10;
-constexpr rlim_t kOtherFiles = 512;  // besides connections
+constexpr std::int64_t kOtherFiles = 512;  // besides connections
 constexpr Duration kSoon = 24h * 14;
 constexpr Duration kAskServer = 3s;
 
@@ -225,16 +225,25 @@ Finding sync_finding(const std::string& directory) {
   return finding("disk sync", PartState::ok, text);
 }
 
-Finding files_finding(const Options& options) {
+// `whose`: the server, or this shell where no server answers.
+Finding files_finding(std::string_view whose, std::int64_t files, std::int64_t connections) {
+  const std::int64_t wanted = connections + kOtherFiles;
+  const std::string text = files == 0 ? fmt::format("{}: unlimited", whose)
+                                      : fmt::format("{}: at most {}", whose, files);
+  if (files == 0 || files >= wanted) return finding("open files", PartState::ok, text);
+  return finding("open files", PartState::warn,
+                 fmt::format("{}; {} connections need {}", text, connections, wanted),
+                 fmt::format("set LimitNOFILE={} in the unit, or lower max_connections", wanted));
+}
+
+// A server raises its soft limit as far as the hard limit.
+Finding shell_files_finding(const Options& options) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
     return finding("open files", PartState::warn, "the limit is not known");
-  const rlim_t wanted = static_cast<rlim_t>(options.max_connections) + kOtherFiles;
-  const std::string text = fmt::format("at most {}", limit.rlim_max);
-  if (limit.rlim_max >= wanted) return finding("open files", PartState::ok, text);
-  return finding("open files", PartState::warn,
-                 fmt::format("{}; {} connections need {}", text, options.max_connections, wanted),
-                 fmt::format("set LimitNOFILE={} in the unit, or lower max_connections", wanted));
+  const bool unlimited = limit.rlim_max == RLIM_INFINITY;
+  return files_finding("this shell", unlimited ? 0 : static_cast<std::int64_t>(limit.rlim_max),
+                       options.max_connections);
 }
 
 Finding clock_finding() {
@@ -342,13 +351,28 @@ void add_database(const Options& options, std::vector<Finding>& out) {
         finding("database", PartState::fail, "the server is read-only", "connect to the primary"));
 }
 
-// The parts of the server that are not ok.
-void add_health(const Result<std::string>& body, std::vector<Finding>& out) {
+// The limits of the server, and its parts that are not ok.
+void add_health(const Options& options, const Result<std::string>& body,
+                std::vector<Finding>& out) {
   const auto health = body ? decode_health(*body) : Result<ShownHealth>(body.error());
   if (!health) {
     out.push_back(finding("server", PartState::fail, health.error().message,
                           "`mainspring health` shows the parts"));
     return;
+  }
+  if (health->limits) {
+    const auto [files, connections] = *health->limits;
+    // A server lowers the default of max_connections to what its open files allow.
+    const bool lowered = connections + kOtherFiles >= files;
+    out.push_back(files_finding(
+        "the server", files,
+        lowered ? std::max<std::int64_t>(connections, options.max_connections) : connections));
+  } else {
+    out.push_back(finding("open files", PartState::warn,
+                          health->parts.empty()
+                              ? "this token may not read the limits of the server"
+                              : "the server does not report its limits: it is an older version",
+                          health->parts.empty() ? "use a token with the scope read" : ""));
   }
   for (const ShownPart& part : health->parts) {
     if (part.status == "ok") continue;
@@ -371,6 +395,7 @@ void add_server(const Invocation& invocation, std::vector<Finding>& out) {
   const auto version =
       client ? (*client)->request("GET", "/v1/version", "") : Result<std::string>(client.error());
   if (!version) {
+    out.push_back(shell_files_finding(invocation.options));
     out.push_back(finding("server", PartState::ok,
                           "not asked: " + version.error().message + " (" +
                               without_password(invocation.options.server) + ")"));
@@ -381,7 +406,7 @@ void add_server(const Invocation& invocation, std::vector<Finding>& out) {
                      : finding("server", PartState::warn,
                                fmt::format("another version than this program, {}", kVersion),
                                "use the same version for both"));
-  add_health((*client)->request("GET", "/healthz?verbose=true", ""), out);
+  add_health(invocation.options, (*client)->request("GET", "/healthz?verbose=true", ""), out);
 }
 
 Colour colour_of_state(PartState state) {
@@ -409,7 +434,6 @@ std::vector<Finding> examine(const Invocation& invocation) {
     out.push_back(space_finding(there));
     out.push_back(sync_finding(there));
   }
-  out.push_back(files_finding(options));
   out.push_back(clock_finding());
   out.push_back(sandbox_finding());
   add_secret_files(options, out);

@@ -47,6 +47,8 @@ Result<ListenOn> parse_listen(const std::string& listen) {
   if (listen.starts_with("unix:")) {
     out.unix_path = listen.substr(5);
     if (out.unix_path.empty()) return bad("must have a path, for example unix:/run/mainspring");
+    if (out.unix_path.find(',') != std::string::npos)
+      return bad("the path must not have a comma, which separates URLs in --server");
     return out;
   }
   const std::size_t colon = listen.rfind(':');

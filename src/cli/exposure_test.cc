@@ -84,7 +84,8 @@ TEST_CASE("listen addresses are parsed") {
   CHECK(parse_listen("[::1]:8080")->host == "::1");
   CHECK(parse_listen("[::1]:8080")->port == 8080);
   CHECK(parse_listen("unix:/a/b")->unix_path == "/a/b");
-  for (const char* bad : {"", "8080", "unix:", "127.0.0.1:x", "127.0.0.1:65536", "127.0.0.1:"}) {
+  for (const char* bad :
+       {"", "8080", "unix:", "127.0.0.1:x", "127.0.0.1:65536", "127.0.0.1:", "unix:/a,b"}) {
     CAPTURE(bad);
     CHECK(parse_listen(bad).error().field == "listen");
   }

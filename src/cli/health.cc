@@ -17,12 +17,19 @@ constexpr JsonField<ShownPart> kShownPart[] = {{"name", &as_string<&ShownPart::n
                                                {"status", &as_string<&ShownPart::status>},
                                                {"message", &as_string<&ShownPart::message>},
                                                {"core", &as_boolean<&ShownPart::core>}};
+constexpr JsonField<ShownLimits> kShownLimits[] = {
+    {"open_files", &as_count<&ShownLimits::open_files>},
+    {"max_connections", &as_count<&ShownLimits::max_connections>}};
 constexpr JsonField<ShownHealth> kShownHealth[] = {
     {"status", &as_string<&ShownHealth::status>},
-    {"parts", [](JsonReader& in, ShownHealth& health) {
+    {"parts",
+     [](JsonReader& in, ShownHealth& health) {
        return in.array(kMostParts, [&](std::size_t) {
          return in.object(kShownPart, health.parts.emplace_back());
        });
+     }},
+    {"limits", [](JsonReader& in, ShownHealth& health) {
+       return in.object(kShownLimits, health.limits.emplace());
      }}};
 
 std::string_view path_of(const Invocation& invocation) {

@@ -148,7 +148,7 @@ Showing the newest 1; use --limit N or --all for more.' ms audit list --since 1h
 
 # -- doctor -----------------------------------------------------------------------------------------
 mkdir -m 700 good
-expect 0 'ok    kernel         Linux …data directory good…disk space…disk sync…open files…clock…sandbox…ok    server         version …' ms doctor --data good
+expect 0 'ok    kernel         Linux …data directory good…disk space…disk sync…clock…sandbox…ok    server         version …open files     the server: at most …' ms doctor --data good
 expect 0 '{"name":"kernel","status":"ok","message":"Linux …"}…' ms doctor --data good --json
 expect 0 '…ok    server         not asked: …' ms doctor --data good --server "$closed"
 expect 0 '…ok    data directory new is created at the first start…' ms doctor --data new
@@ -156,8 +156,8 @@ expect 0 '' test ! -e new
 mkdir -m 755 open
 expect 0 '…warn  data directory open has mode 0755: other users can read jobs
                      → chmod 700 open…' ms doctor --data open
-few_files() { (ulimit -n 300 && exec "$mainspring" doctor --data good); }
-expect 0 '…warn  open files     at most 300; 20000 connections need 20512
+few_files() { (ulimit -n 300 && exec "$mainspring" doctor --data good --server "$closed"); }
+expect 0 '…warn  open files     this shell: at most 300; 20000 connections need 20512
                      → set LimitNOFILE=20512 in the unit, or lower max_connections…' few_files
 read_only() {
   mkdir -p -m 700 ro
@@ -192,11 +192,13 @@ expect 1 '…fail  database …' ms doctor --store "postgres://jobs@127.0.0.1:1/
 
 # The state of the server: its certificate expires in 5 days.
 chmod 600 tls/server.key
-"$mainspring" serve --data "$work/secure" --listen 127.0.0.1:0 --json --log-level off --tls-cert tls/server.pem --tls-key tls/server.key >secure.json &
+(ulimit -n 1000 && exec "$mainspring" serve --data "$work/secure" --listen 127.0.0.1:0 --json --log-level off --tls-cert tls/server.pem --tls-key tls/server.key >secure.json) &
 secure=$!
 await test -s secure.json
 secure_url=https://localhost:$(sed 's/.*"url":"[^"]*:\([0-9]*\)".*/\1/' secure.json)
-expect 0 '…warn  server         certificate: valid until …' ms doctor --data good --server "$secure_url" --ca-file tls/ca.pem
+# Limits are those of the server, not of the shell.
+expect 0 '…warn  open files     the server: at most 1000; 20000 connections need 20512
+…warn  server         certificate: valid until …' ms doctor --data good --server "$secure_url" --ca-file tls/ca.pem
 kill "$secure"
 wait "$secure"
 # Invalid settings are a finding; the other settings of the file count.

@@ -216,6 +216,7 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
                                                   exec_batch(processes, exec), *plan.timer)
                                   : exec_handler(processes, exec);
   if (plan.slot) {
+    manager.ready(fmt::format("runs slot {}", plan.slot->name));
     const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
     return run_work_slot(invocation, io, plan, jobs, handler, signals);
   }

@@ -172,7 +172,7 @@ class Client final : public Jobs,
   Result<std::vector<WorkerInfo>> workers() override;
   Result<WorkerInfo> command_worker(CommandWorker request) override;
   Result<Why> why(JobId id) override;
-  Result<DeadGroups> dead_groups(const DeadFilter& filter) override;
+  Result<DeadGroups> dead_groups(const DeadFilter& filter, WallTime since) override;
   Result<History> history(const HistoryFilter& filter) override;
   Result<RedriveStarted> start_redrive(const DeadFilter& filter, const RedrivePace& pace) override;
   Result<BulkCount> count_bulk(const BulkOrder& order) override;

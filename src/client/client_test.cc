@@ -209,6 +209,10 @@ TEST_CASE("a URL has the scheme http, a host and a port") {
   }
   CHECK(parse_http_urls("http://a:1/x,https://b,unix:/c")->at(2).unix_path == "/c");
   for (const char* bad : {"http://a,", ",http://a", "http://a,b"}) CHECK(!parse_http_urls(bad));
+  CHECK(
+      parse_http_urls("unix:/a,b")
+          .error()
+          .message.ends_with("commas separate URLs, so the path of a unix: URL must not have one"));
 }
 
 namespace {

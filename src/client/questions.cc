@@ -80,11 +80,12 @@ Result<Why> Client::why(JobId id) {
              .estimated_start = answer.estimated_start};
 }
 
-Result<DeadGroups> Client::dead_groups(const DeadFilter& filter) {
+Result<DeadGroups> Client::dead_groups(const DeadFilter& filter, WallTime since) {
   std::string query;
   if (!filter.queue.empty()) add(query, "queue", filter.queue);
   if (!filter.kind.empty()) add(query, "kind", filter.kind);
   if (!filter.tag.empty()) add(query, "tag", filter.tag);
+  if (since > WallTime()) add(query, "since", format_wall_time(since));
   MS_TRY_ASSIGN(const std::string body,
                 impl_->run({.method = "GET", .target = "/v1/dead/groups" + query}));
   return decode_dead_groups(body);

@@ -76,8 +76,12 @@ Result<std::vector<HttpUrl>> parse_http_urls(std::string_view urls) {
   std::vector<HttpUrl> out;
   for (std::string_view rest = urls;;) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
-    MS_TRY_ASSIGN(HttpUrl url, parse_http_url(rest.substr(0, comma)));
-    out.push_back(std::move(url));
+    auto url = parse_http_url(rest.substr(0, comma));
+    if (!url && !out.empty() && !out.back().unix_path.empty()) {
+      url.error().message += "; commas separate URLs, so the path of a unix: URL must not have one";
+    }
+    MS_TRY(url);
+    out.push_back(std::move(*url));
     if (comma == rest.size()) return out;
     if (out.size() == kMaxUrls) {
       return invalid("url", fmt::format("url: must be a list of at most {} URLs", kMaxUrls));

@@ -29,14 +29,14 @@ Result<DeadPage> EngineDead::list(const DeadFilter& filter, int limit, JobId bef
   return DeadPage{std::move(page.jobs), page.next};
 }
 
-Result<DeadGroups> EngineDead::groups(const DeadFilter& filter) {
+Result<DeadGroups> EngineDead::groups(const DeadFilter& filter, WallTime since) {
   MS_TRY(job_filter_of(filter));
   if (!filter.fingerprint.empty()) {
     return invalid("fingerprint",
                    "fingerprint: must not be given to groups(), which returns fingerprints; list() "
                    "accepts one");
   }
-  return questions_->dead_groups(filter);
+  return questions_->dead_groups(filter, since);
 }
 
 Result<Redriven> EngineDead::redrive(const DeadFilter& filter, int limit, JobId after) {

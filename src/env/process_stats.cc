@@ -61,10 +61,14 @@ ProcessStats read_process_stats() {
     if (field == kResident) stats.resident_bytes = value * sysconf(_SC_PAGESIZE);
   }
   stats.open_files = count_open_files();
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    stats.max_files = static_cast<std::int64_t>(limit.rlim_cur);
+  stats.max_files = open_file_limit();
   return stats;
+}
+
+std::int64_t open_file_limit() {
+  rlimit limit{};
+  const bool limited = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return limited ? static_cast<std::int64_t>(limit.rlim_cur) : 0;
 }
 
 }  // namespace mainspring

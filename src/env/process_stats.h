@@ -19,5 +19,7 @@ struct ProcessStats {
 };
 
 ProcessStats read_process_stats();
+// The soft limit; 0 = unlimited or unknown.
+std::int64_t open_file_limit();
 
 }  // namespace mainspring

@@ -58,8 +58,13 @@ TEST_CASE("dead jobs are grouped by error, the largest group first") {
   for (const char* id : {R"("id":3,)", R"("id":4,)", R"("id":5,)"}) CHECK(has(found, id));
   CHECK_FALSE(has(found, R"("id":6,)"));
   CHECK(has(peer.call("GET", "/v1/dead/groups?queue=films&kind=resize").body, R"("jobs":3,)"));
+  const std::string after = "since=2099-01-01T00:00:00Z";
+  CHECK(has(peer.call("GET", "/v1/dead/groups?" + after).body, R"({"groups":[],"jobs":0,)"));
+  CHECK(has(peer.call("GET", "/v1/dead/groups?tag=none&" + after).body, R"("jobs":0,)"));
+  CHECK(has(peer.call("GET", "/v1/dead/groups?since=2001-01-01T00:00:00Z").body, R"("jobs":8,)"));
   check_refusals(peer,
-                 {{"GET", "/v1/dead?fingerprint=x", "", 400, "invalid_argument", "fingerprint"},
+                 {{"GET", "/v1/dead/groups?since=2h", "", 400, "invalid_argument", "since"},
+                  {"GET", "/v1/dead?fingerprint=x", "", 400, "invalid_argument", "fingerprint"},
                   {"GET", "/v1/dead/groups?kind=%20", "", 400, "invalid_argument", "kind"}});
 }
 

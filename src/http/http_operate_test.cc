@@ -1,6 +1,7 @@
 // Operation over real sockets: workers, pauses, the next hours, health.
 #include "api/pause_shapes.h"
 #include "api/schedule_shapes.h"
+#include "env/process_stats.h"
 #include "http/http_test_support.h"
 
 using namespace mainspring;
@@ -265,6 +266,8 @@ TEST_CASE("probes: alive, ready, and each part of a healthy server") {
     CHECK(has(answer.body, R"({"name":"store","core":true,"status":"ok")"));
     CHECK(has(answer.body, R"("name":"clock","core":false)"));
     CHECK(has(answer.body, R"("name":"leader","core":false)"));
+    CHECK(has(answer.body, fmt::format(R"("limits":{{"open_files":{},"max_connections":{}}}}})",
+                                       open_file_limit(), HttpOptions{}.max_connections)));
   }
 }
 

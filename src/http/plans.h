@@ -16,6 +16,8 @@ Result<JobFilter> parse_filter(const Request& request);
 Result<void> check_payload_terms(const Caller& caller, const JobFilter& filter);
 // A whole number from 1. Errors: invalid_argument.
 Result<int> query_integer(const Request& request, std::string_view name, int fallback, int max);
+// An instant; nullopt = not given. Errors: invalid_argument.
+Result<std::optional<WallTime>> query_time(const Request& request, std::string_view name);
 // "true" or "false"; `fallback` if it is not given. Errors: invalid_argument.
 Result<bool> query_flag(const Request& request, std::string_view name, bool fallback);
 // The "wait", at most kMaxClaimWait; 0 if it is not given.

@@ -76,11 +76,13 @@ Plan plan_list_dead(const Request& request, Services& services) {
 Plan plan_dead_groups(const Request& request, Services& services) {
   auto filter = parse_filter(request);
   if (!filter) return error_reply(filter.error());
+  const auto since = query_time(request, "since");
+  if (!since) return error_reply(since.error());
   filter->state = JobState::dead;
   filter->within = request.caller->within(Verb::read);
-  return DoRead{[&services, filter = std::move(*filter),
+  return DoRead{[&services, filter = std::move(*filter), since = *since,
                  payloads = request.caller->within(Verb::read_payload)] {
-    auto groups = group_dead(services.store, filter, payloads);
+    auto groups = group_dead(services.store, filter, payloads, since.value_or(WallTime()));
     if (!groups) return error_reply(groups.error());
     Reply reply;
     encode_dead_groups(*groups, reply.body);

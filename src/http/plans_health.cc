@@ -1,8 +1,11 @@
 // The plans of the health probes: liveness, readiness, and the state of each part.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "api/json.h"
 #include "broker/broker.h"
+#include "env/process_stats.h"
 #include "http/host_shapes.h"
 #include "http/plans.h"
 
@@ -14,6 +17,9 @@ Reply report_reply(Services& services, bool may_know) {
   Reply reply{.status = report->state == PartState::fail ? 503 : 200};
   if (may_know) {
     reply.body = report->body;
+    reply.body.pop_back();
+    reply.body += fmt::format(R"(,"limits":{{"open_files":{},"max_connections":{}}}}})",
+                              open_file_limit(), services.options.max_connections);
     return reply;
   }
   JsonWriter w(reply.body);

@@ -16,14 +16,6 @@ Error bad_query(std::string field, const std::string& text, std::string_view rul
           .field = std::move(field)};
 }
 
-Result<std::optional<WallTime>> optional_time(const Request& request, std::string_view name) {
-  const auto* text = query_value(request, name);
-  if (text == nullptr) return std::optional<WallTime>();
-  const auto time = parse_wall_time(*text);
-  if (time) return std::optional<WallTime>(*time);
-  return bad_query(std::string(name), *text, "must be a time such as 2026-01-31T09:00:00Z");
-}
-
 Result<HistoryFilter> history_filter(const Request& request) {
   HistoryFilter filter;
   if (const auto* queue = query_value(request, "queue")) {
@@ -34,8 +26,8 @@ Result<HistoryFilter> history_filter(const Request& request) {
     MS_TRY(check_name("kind", *kind));
     filter.kind = *kind;
   }
-  MS_TRY_ASSIGN(filter.from, optional_time(request, "from"));
-  MS_TRY_ASSIGN(filter.to, optional_time(request, "to"));
+  MS_TRY_ASSIGN(filter.from, query_time(request, "from"));
+  MS_TRY_ASSIGN(filter.to, query_time(request, "to"));
   if (const auto* text = query_value(request, "step")) {
     const auto step = parse_duration(*text);
     if (!step || *step == Duration(0))

@@ -139,16 +139,8 @@ Result<JobFilter> parse_search(const Request& request, WallTime now) {
   if (const auto* states = query_value(request, "state")) {
     MS_TRY_ASSIGN(search.states, parse_states(*states));
   }
-  const auto instant = [&](std::string_view name, std::optional<WallTime>& to) -> Result<void> {
-    const auto* text = query_value(request, name);
-    if (text == nullptr) return {};
-    const auto at = parse_wall_time(*text);
-    if (!at) return invalid(std::string(name), fmt::format("{}: {}", name, at.error().message));
-    to = *at;
-    return {};
-  };
-  MS_TRY(instant("from", search.from));
-  MS_TRY(instant("to", search.to));
+  MS_TRY_ASSIGN(search.from, query_time(request, "from"));
+  MS_TRY_ASSIGN(search.to, query_time(request, "to"));
   if (const auto* ids = query_value(request, "ids")) {
     MS_TRY_ASSIGN(search.ids, parse_search_ids(*ids));
   }
@@ -156,6 +148,15 @@ Result<JobFilter> parse_search(const Request& request, WallTime now) {
 }
 
 }  // namespace
+
+Result<std::optional<WallTime>> query_time(const Request& request, std::string_view name) {
+  const auto* text = query_value(request, name);
+  if (text == nullptr) return std::optional<WallTime>();
+  if (const auto time = parse_wall_time(*text)) return std::optional(*time);
+  return invalid(std::string(name),
+                 fmt::format("{} \"{}\": must be a time such as 2026-01-31T09:00:00Z", name,
+                             cut_text(*text, 64)));
+}
 
 Result<int> query_integer(const Request& request, std::string_view name, int fallback, int max) {
   const auto* text = query_value(request, name);

@@ -10,24 +10,11 @@
 namespace mainspring::http {
 namespace {
 
-constexpr std::size_t kShownTime = 64;
-
-Result<std::optional<WallTime>> mark_time(const Request& request, std::string_view name) {
-  const auto* text = query_value(request, name);
-  if (text == nullptr) return std::optional<WallTime>();
-  const auto time = parse_wall_time(*text);
-  if (time) return std::optional<WallTime>(*time);
-  return Error{.code = ErrorCode::invalid_argument,
-               .message = fmt::format("{} \"{}\": must be a time such as 2026-01-31T09:00:00Z",
-                                      name, text->substr(0, kShownTime)),
-               .field = std::string(name)};
-}
-
 Result<MarkFilter> mark_filter(const Request& request) {
   MarkFilter filter;
   MS_TRY_ASSIGN(filter.limit, parse_limit(request));
-  MS_TRY_ASSIGN(filter.from, mark_time(request, "from"));
-  MS_TRY_ASSIGN(filter.to, mark_time(request, "to"));
+  MS_TRY_ASSIGN(filter.from, query_time(request, "from"));
+  MS_TRY_ASSIGN(filter.to, query_time(request, "to"));
   if (const auto* cursor = query_value(request, "cursor")) {
     MS_TRY_ASSIGN(filter.before, decode_mark_cursor(*cursor));
   }

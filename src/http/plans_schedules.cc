@@ -106,14 +106,6 @@ DoWrite run_now(const Request& request, const Services& services, TickSource sou
       std::move(audit)};
 }
 
-Result<WallTime> query_time(const Request& request, std::string_view name, WallTime fallback) {
-  const auto* text = query_value(request, name);
-  if (text == nullptr) return fallback;
-  auto time = parse_wall_time(*text);
-  if (!time) return invalid(std::string(name), fmt::format("{}: {}", name, time.error().message));
-  return time;
-}
-
 Reply preview_reply(const Schedule& schedule, WallTime from, int count) {
   Reply reply;
   encode_preview(preview(schedule, from, count), reply.body);
@@ -240,12 +232,12 @@ Plan plan_backfill_schedule(const Request& request, Services& services) {
 
 Plan plan_preview_schedule(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
-  const auto from = query_time(request, "from", services.clock.now().wall);
+  const auto from = query_time(request, "from");
   if (!from) return error_reply(from.error());
   const auto count = query_integer(request, "count", PreviewRequest::kDefaultPreview, kMaxPreview);
   if (!count) return error_reply(count.error());
-  return DoRead{[&services, name = request.param, from = *from, count = *count,
-                 within = request.caller->within(Verb::read)] {
+  return DoRead{[&services, name = request.param, from = from->value_or(services.clock.now().wall),
+                 count = *count, within = request.caller->within(Verb::read)] {
     auto info = find_schedule(services, name, within);
     if (!info) return error_reply(info.error());
     return preview_reply(info->schedule, from, count);

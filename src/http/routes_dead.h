@@ -8,7 +8,8 @@ namespace mainspring::http {
 inline constexpr QueryParameter kDeadGroups[] = {
     {"queue", R"({"type":"string"})", "Only jobs of this queue."},
     {"kind", R"({"type":"string"})", "Only jobs of this kind."},
-    {"tag", R"({"type":"string"})", "Only jobs with this tag."}};
+    {"tag", R"({"type":"string"})", "Only jobs with this tag."},
+    {"since", R"({"type":"string","format":"date-time"})", "Only jobs that died since then."}};
 inline constexpr QueryParameter kListDead[] = {
     kDeadGroups[0],
     kDeadGroups[1],

@@ -16,6 +16,9 @@ inline constexpr Schema kHealthSchemas[] = {
         "core":{"type":"boolean","description":"A failure of this part makes the status fail."},
         "status":{"enum":["ok","warn","fail"]},"message":{"type":"string"},
         "age_ms":{"type":"integer","description":"Age of the information in message."}}}},
+      "limits":{"type":"object","description":"Of the server's process. With verbose.",
+        "properties":{"open_files":{"type":"integer","description":"0 = unlimited."},
+        "max_connections":{"type":"integer"}}},
       "host":{"type":"object","description":"Where job folders run.","properties":{
         "layers":{"$ref":"#/components/schemas/HostLayers"},
         "running":{"type":"integer","description":"Number of running processes."}}}}})"},

@@ -41,7 +41,7 @@ Result<std::int64_t> Store::count_jobs(const JobFilter& filter) const {
 }
 
 Result<DeadCounts> Store::dead_counts(const std::string& queue, std::int64_t limit,
-                                      const Within& within) const {
+                                      const Within& within, WallTime since) const {
   constexpr int kPage = 200;
   JobFilter filter{.queue = queue, .kind = {}, .tag = {}, .state = JobState::dead};
   std::map<std::tuple<std::string, std::string, std::string>, DeadCount> counts;
@@ -52,9 +52,9 @@ Result<DeadCounts> Store::dead_counts(const std::string& queue, std::int64_t lim
     MS_TRY_ASSIGN(const JobPage page, list(filter, static_cast<int>(wanted), before));
     for (const Job& job : page.jobs) {
       ++out.examined;
-      if (!within.has(job.queue)) continue;
-      std::string fingerprint = fingerprint_of(job);
       const WallTime at = job.finished_at.value_or(job.created_at);
+      if (!within.has(job.queue) || at < since) continue;
+      std::string fingerprint = fingerprint_of(job);
       DeadCount& count = counts[{job.queue, job.kind, fingerprint}];
       if (count.count++ == 0) {
         count = {.queue = job.queue,

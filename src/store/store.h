@@ -124,7 +124,7 @@ struct DeadCount {
 };
 struct DeadCounts {
   std::vector<DeadCount> counts;
-  std::int64_t examined = 0;  // dead jobs, those outside of `within` too
+  std::int64_t examined = 0;  // dead jobs, also outside of `within` and before `since`
   bool cut = false;           // there are more
 };
 
@@ -184,9 +184,10 @@ class Store {
     (void)read;
     return std::optional<IndexPage>();
   }
-  // The newest `limit` dead jobs of `queue` ("" = all), by queue, kind and fingerprint.
+  // The newest `limit` dead jobs of `queue` ("" = all), by queue, kind and fingerprint. Counts only
+  // those that died at `since` or later.
   virtual Result<DeadCounts> dead_counts(const std::string& queue, std::int64_t limit,
-                                         const Within& within) const;
+                                         const Within& within, WallTime since) const;
   // A job's memos with name >= `from` ("" = from the first), at most `limit`. Errors: as get().
   virtual Result<MemoPage> memos(JobId id, const std::string& from, int limit) const = 0;
   virtual Result<std::vector<QueueStats>> queues() const = 0;

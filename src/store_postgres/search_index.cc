@@ -53,14 +53,15 @@ SearchStatements::SearchStatements(std::string_view s)
       dead_counts(
           s,
           "SELECT q.name, k.name, g.fingerprint, g.n, g.first, g.last, g.examined, g.first_at, "
-          "g.last_at FROM (SELECT queue, kind, fingerprint, count(*) FILTER (WHERE place <= $2) AS "
-          "n, min(id) FILTER (WHERE place <= $2) AS first, max(id) AS last, min(at) AS first_at, "
-          "max(at) AS last_at, sum(count(*)) OVER ()::bigint AS examined FROM (SELECT id, queue, "
-          "kind, fingerprint, at, row_number() OVER (ORDER BY id "
-          "DESC) AS place FROM $schema.dead_letter WHERE $1::text IS NULL OR queue = (SELECT id "
-          "FROM $schema.queues WHERE name = $1::text) ORDER BY id DESC LIMIT $2::bigint + 1) d "
-          "GROUP BY queue, kind, fingerprint) g JOIN $schema.queues q ON q.id = g.queue JOIN "
-          "$schema.kinds k ON k.id = g.kind WHERE g.n > 0") {}
+          "g.last_at FROM (SELECT queue, kind, fingerprint, count(*) FILTER (WHERE counted) AS n, "
+          "min(id) FILTER (WHERE counted) AS first, max(id) FILTER (WHERE counted) AS last, "
+          "min(at) FILTER (WHERE counted) AS first_at, max(at) FILTER (WHERE counted) AS last_at, "
+          "sum(count(*)) OVER ()::bigint AS examined FROM (SELECT id, queue, kind, fingerprint, "
+          "at, row_number() OVER (ORDER BY id DESC) <= $2::bigint AND at >= $3::bigint AS counted "
+          "FROM $schema.dead_letter WHERE $1::text IS NULL OR queue = (SELECT id FROM "
+          "$schema.queues WHERE name = $1::text) ORDER BY id DESC LIMIT $2::bigint + 1) d GROUP BY "
+          "queue, kind, fingerprint) g JOIN $schema.queues q ON q.id = g.queue JOIN "
+          "$schema.kinds k ON k.id = g.kind") {}
 
 // -- declaring paths
 
@@ -108,15 +109,15 @@ Result<std::optional<IndexPage>> PostgresStore::indexed(const IndexRead& read) c
 }
 
 Result<DeadCounts> PostgresStore::dead_counts(const std::string& queue, std::int64_t limit,
-                                              const Within& within) const {
+                                              const Within& within, WallTime since) const {
   return with_reader([&](Connection& c) {
     Params p;
-    p.text_or_null(queue).add(limit);
+    p.text_or_null(queue).add(limit).add(since.us());
     const Rows rows = c.run(search_sql_.dead_counts, p);
     DeadCounts out;
     for (int i = 0; i < rows.size(); ++i) {
       out.examined = rows.integer(i, 6);
-      if (!within.has(rows.string(i, 0))) continue;
+      if (rows.integer(i, 3) == 0 || !within.has(rows.string(i, 0))) continue;
       out.counts.push_back({.queue = rows.string(i, 0),
                             .kind = rows.string(i, 1),
                             .fingerprint = fingerprint_text(rows.integer(i, 2)),

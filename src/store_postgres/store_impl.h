@@ -49,8 +49,8 @@ class PostgresStore final : public SharedStore, private StoreState {
   Result<Job> get(JobId id) const override;
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override;
   Result<std::optional<IndexPage>> indexed(const IndexRead& read) const override;
-  Result<DeadCounts> dead_counts(const std::string& queue, std::int64_t limit,
-                                 const Within& within) const override;
+  Result<DeadCounts> dead_counts(const std::string& queue, std::int64_t limit, const Within& within,
+                                 WallTime since) const override;
   Result<std::vector<Job>> whole(const std::vector<JobId>& ids) const override;
   void offer_history(HistoryRowsPtr rows, HistoryWrite when) override;
   Result<std::vector<HistoryCounts>> history(const HistoryRead& read, WallTime now) const override;

@@ -274,7 +274,7 @@ std::string name_of(Database& db, const char* sql, std::int64_t id) {
 }  // namespace
 
 Result<DeadCounts> SqliteStore::dead_counts(const std::string& queue, std::int64_t limit,
-                                            const Within& within) const {
+                                            const Within& within, WallTime since) const {
   try {
     auto reader = take_reader();
     DeadCounts out;
@@ -294,6 +294,7 @@ Result<DeadCounts> SqliteStore::dead_counts(const std::string& queue, std::int64
           break;
         }
         ++out.examined;
+        if (rows.integer(4) < since.us()) continue;
         DeadSummary& group = counts[{rows.integer(1), rows.integer(2), rows.integer(3)}];
         const JobId id = rows.integer(0);
         if (group.count++ == 0) group.last = id;

@@ -163,8 +163,8 @@ class SqliteStore final : public Store {
   Result<Job> get(JobId id) const override;
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override;
   Result<std::optional<IndexPage>> indexed(const IndexRead& read) const override;
-  Result<DeadCounts> dead_counts(const std::string& queue, std::int64_t limit,
-                                 const Within& within) const override;
+  Result<DeadCounts> dead_counts(const std::string& queue, std::int64_t limit, const Within& within,
+                                 WallTime since) const override;
   Result<std::vector<QueueStats>> queues() const override;
   Result<SessionInfo> session(const SessionKey& session, Instant now) const override;
   Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,

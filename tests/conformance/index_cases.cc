@@ -87,7 +87,7 @@ using DeadByError = std::map<std::tuple<std::string, std::string, std::string>,
                              std::tuple<std::int64_t, JobId, JobId>>;
 DeadByError dead_by_error(const Bench& b, const std::string& queue = "",
                           const Within& within = {}) {
-  const auto all = b.store->dead_counts(queue, 1000, within);
+  const auto all = b.store->dead_counts(queue, 1000, within, {});
   REQUIRE_MESSAGE(all, all.error().message);
   CHECK_FALSE(all->cut);
   DeadByError out;
@@ -300,7 +300,7 @@ TEST_SUITE("store: the dead letter by errors") {
     CHECK(dead_by_error(b) == all);
     CHECK(dead_by_error(b, "p").size() == 1);
     CHECK(dead_by_error(b, "unknown").empty());
-    const auto newest = b.store->dead_counts("", 2, {});
+    const auto newest = b.store->dead_counts("", 2, {}, {});
     REQUIRE(newest);
     CHECK(newest->cut);
     CHECK(newest->examined == 2);
@@ -319,7 +319,7 @@ TEST_SUITE("store: the dead letter by errors") {
     for (const bool reopened : {false, true}) {
       CAPTURE(reopened);
       if (reopened) b.reopen();
-      const auto counts = b.store->dead_counts("", 10, {});
+      const auto counts = b.store->dead_counts("", 10, {}, {});
       REQUIRE(counts);
       REQUIRE(counts->counts.size() == 1);
       CHECK(counts->counts[0].first == older);
@@ -327,6 +327,32 @@ TEST_SUITE("store: the dead letter by errors") {
       CHECK(counts->counts[0].first_at == first_at);
       CHECK(counts->counts[0].last_at == b.wall());
     }
+  }
+
+  TEST_CASE("only deaths since a time are counted, by the time of death") {
+    Bench b;
+    const JobId older = died_of(b, "send", "timeout");
+    const JobId other = died_of(b, "send", "no disk");
+    const JobId newer = died_of(b, "send", "timeout");
+    b.advance(std::chrono::hours(1));
+    const WallTime since = b.wall();
+    b.retry(older);
+    b.finish(b.claim_one(), Dead{.reason = "failed", .description = "timeout"});
+    const auto counts = b.store->dead_counts("", 10, {}, since);
+    REQUIRE(counts);
+    CHECK(counts->examined == 3);
+    CHECK_FALSE(counts->cut);
+    REQUIRE(counts->counts.size() == 1);
+    CHECK(counts->counts[0].count == 1);
+    CHECK(counts->counts[0].first == older);
+    CHECK(counts->counts[0].last == older);
+    CHECK(counts->counts[0].first_at == since);
+    CHECK(newer > other);
+    // The newest two died earlier: there may be more.
+    const auto newest = b.store->dead_counts("", 2, {}, since);
+    REQUIRE(newest);
+    CHECK(newest->cut);
+    CHECK(newest->counts.empty());
   }
 
   TEST_CASE("a retried job that dies of another error counts for the new error") {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a service manager hears from `mainspring serve`. Usage: notify_test.py PROGRAM"""
+"""What a service manager hears from `mainspring serve` and `mainspring work`. Usage: notify_test.py PROGRAM"""
 import base64
 import os
 import pathlib
@@ -19,7 +19,7 @@ PATIENCE = 60  # seconds for each message, on a busy machine
 class Manager:
     """The socket of a service manager, and a server that was started with it."""
 
-    def __init__(self, directory, *flags, watchdog_us=None, environment=None):
+    def __init__(self, directory, *flags, command="serve", watchdog_us=None, environment=None):
         self.path = str(directory / "notify")
         if os.path.exists(self.path):
             os.unlink(self.path)
@@ -29,7 +29,8 @@ class Manager:
         env = dict(os.environ, NOTIFY_SOCKET=self.path, **(environment or {}))
         if watchdog_us:
             env["WATCHDOG_USEC"] = str(watchdog_us)
-        self.server = subprocess.Popen([PROGRAM, "serve", "--json", *(() if "--listen" in flags else ("--listen", "127.0.0.1:0")), *flags], env=env, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        listen = () if command != "serve" or "--listen" in flags else ("--listen", "127.0.0.1:0")
+        self.server = subprocess.Popen([PROGRAM, command, "--json", *listen, *flags], env=env, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def next(self):
         return dict(line.split("=", 1) for line in self.socket.recv(4096).decode().split("\n"))
@@ -203,6 +204,18 @@ def bad_socket(directory):
     expect(done.returncode == 64 and "NOTIFY_SOCKET \"relative\": must be" in done.stderr, "a socket that cannot be is refused by name")
 
 
+def workers(directory):
+    server = Manager(directory, "--data", "store", "--restart-allowance", "0s")
+    url = server.until("READY")[-1]["STATUS"].split()[2].rstrip(",")
+    for flags in ((), ("--slots", "1..2"), ("--timer",), ("--once",), ("--slot", "1h", "--name", "one"), ("--slot", "1h", "--name", "two", "--poll")):
+        worker = Manager(directory, "--queue", "q", "--exec", "true", "--server", url, *flags, command="work")
+        status = worker.until("READY")[-1]["STATUS"]
+        expect(status.startswith(("takes jobs of q", "runs slot ")), f"work {' '.join(flags)} says when it is ready: {status}")
+        code, errors = worker.stop()
+        expect(code == 0, f"work {' '.join(flags)} stops cleanly: {code}" + (errors if code else ""))
+    server.stop()
+
+
 def backups(directory):
     script = pathlib.Path(__file__).resolve().parents[2] / "packaging/backup.sh"
     manager = Manager(directory, "--data", "store", "--restart-allowance", "0s")
@@ -239,6 +252,6 @@ def backups(directory):
     expect(sorted(entry.name for entry in place.iterdir() if not entry.name.endswith(".incomplete")) == names, "a backup that fails removes none")
 
 
-for scenario in (starting_and_stopping, stopping_with_a_delay, after_a_crash, watchdog, credentials, first_token, hangup, bad_socket, backups):
+for scenario in (starting_and_stopping, stopping_with_a_delay, after_a_crash, watchdog, credentials, first_token, hangup, bad_socket, workers, backups):
     with tempfile.TemporaryDirectory(prefix="mainspring-notify.") as name:
         scenario(pathlib.Path(name))

@@ -75,7 +75,8 @@ with tempfile.TemporaryDirectory(prefix="mainspring-units.") as name:
     level = exposure(directory / "mainspring.service")
     check(level is not None and level <= JOBS_LIMIT, f"mainspring.service with job folders: exposure {level}, at most {JOBS_LIMIT}")
 
-check(values("mainspring.service", "Type") == ["notify"], "the server says itself when it is ready")
+for unit in ("mainspring.service", "mainspring@.service", "mainspring-worker@.service"):
+    check(values(unit, "Type") == ["notify"], f"{unit}: the process says itself when it is ready")
 check(values("mainspring.service", "WatchdogSec") == ["60"], "the server is watched")
 for unit in ("mainspring.service", "mainspring@.service"):
     check(values(unit, "RestartPreventExitStatus") == ["64 65 66 74"], f"{unit}: no restart without a person after a bad setting, a store of another version, a missing file, or a failed disk")

@@ -69,6 +69,9 @@ TEST_CASE("a remote engine groups and redrives the dead") {
   CHECK(groups->groups[0].last == other);
   CHECK(groups->groups[0].message == "disk 8 is full");
   CHECK(groups->groups[0].last_at >= groups->groups[0].first_at);
+  CHECK(dead.groups({}, groups->groups[0].first_at)->jobs > 0);
+  CHECK(dead.groups({.tag = "none"}, groups->groups[0].first_at)->groups.empty());
+  CHECK(dead.groups({}, groups->groups[0].last_at + 24h)->groups.empty());
   const auto again = dead.redrive({.fingerprint = groups->groups[0].fingerprint});
   REQUIRE_MESSAGE(again.has_value(), again.error().message);
   CHECK(again->ids == std::vector<JobId>{first, other});

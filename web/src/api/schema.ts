@@ -2148,6 +2148,12 @@ export interface components {
                 /** @description Age of the information in message. */
                 age_ms?: number;
             }[];
+            /** @description Of the server's process. With verbose. */
+            limits?: {
+                /** @description 0 = unlimited. */
+                open_files?: number;
+                max_connections?: number;
+            };
             /** @description Where job folders run. */
             host?: {
                 layers?: components["schemas"]["HostLayers"];
