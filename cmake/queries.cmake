@@ -1,16 +1,39 @@
-# Turns sql/queries/*.sql into a header: `-- name: insert_job` in jobs.sql is queries::jobs::insert_job.
+# Turns sql/queries/*.sql into a header of sql::Query constants: `-- name: insert_job` in jobs.sql is
+# queries::jobs::insert_job.
 #
 #   mainspring_queries(HEADER FILE...)                              at configure time
 #   cmake -DHEADER=... "-DFILES=a.sql;b.sql" -P queries.cmake       as a script, for its test
 #
 # A file is a sequence of statements. A statement follows its `-- name:` line and ends with `;` at
-# the end of a line. `-- postgres:` lines after it hold its form for PostgreSQL and are ignored for
-# SQLite. Other lines with `--` are comments. The lines of a statement are joined with one space.
+# the end of a line. `-- postgres:` lines after it hold its form for PostgreSQL; the last ends with `;`.
+# Other lines with `--` are comments. The lines of a statement are joined with one space.
 cmake_minimum_required(VERSION 3.22)
+
+# Appends the complete statement, if there is one, to the constants of mainspring_queries_of.
+macro(mainspring_add_query)
+  if(NOT complete STREQUAL "")
+    string(REGEX REPLACE "[ ]+" " " form "${postgres}")
+    string(STRIP "${form}" form)
+    if(form STREQUAL "")
+      set(form "nullptr")
+    elseif(NOT form MATCHES "${semicolon}$")
+      message(FATAL_ERROR "${file}: statement ${complete}: no ; at the end of its form for PostgreSQL")
+    else()
+      string(REGEX REPLACE "${semicolon}$" "" form "${form}")
+      set(form "R\"sql(${form})sql\"")
+    endif()
+    string(APPEND constants
+      "inline constexpr sql::Query ${complete}{\"${subject}.${complete}\",\n    R\"sql(${statement})sql\",\n    ${form}}${semicolon}\n")
+    set(complete "")
+    set(statement "")
+    set(postgres "")
+  endif()
+endmacro()
 
 # Sets `out` to the constants of one file.
 function(mainspring_queries_of file out)
   file(READ ${file} text)
+  get_filename_component(subject ${file} NAME_WE)
   # Characters that have a meaning in CMake lists.
   string(ASCII 1 semicolon)
   string(ASCII 2 open)
@@ -25,7 +48,8 @@ function(mainspring_queries_of file out)
   set(names "")
   set(name "")       # of the statement that is being read
   set(statement "")
-  set(complete FALSE) # a statement precedes, so a form for PostgreSQL may follow
+  set(complete "")   # the name and text of a statement that its form for PostgreSQL may follow
+  set(postgres "")   # that form, as far as it was read
   set(number 0)
   foreach(line IN LISTS lines)
     math(EXPR number "${number} + 1")
@@ -33,10 +57,11 @@ function(mainspring_queries_of file out)
     set(at "${file}:${number}")
     if(line STREQUAL "")
       continue()
-    elseif(line MATCHES "^-- postgres:")
-      if(NOT complete)
+    elseif(line MATCHES "^-- postgres:(.*)$")
+      if(complete STREQUAL "")
         message(FATAL_ERROR "${at}: postgres: must follow a complete statement")
       endif()
+      string(APPEND postgres " ${CMAKE_MATCH_1}")
     elseif(line MATCHES "^-- name:(.*)$")
       string(STRIP "${CMAKE_MATCH_1}" next)
       if(NOT name STREQUAL "")
@@ -46,9 +71,9 @@ function(mainspring_queries_of file out)
       elseif(next IN_LIST names)
         message(FATAL_ERROR "${at}: name ${next}: used twice in this file")
       endif()
+      mainspring_add_query()
       list(APPEND names ${next})
       set(name ${next})
-      set(complete FALSE)
     elseif(line MATCHES "^--")
       continue()
     elseif(name STREQUAL "")
@@ -61,14 +86,12 @@ function(mainspring_queries_of file out)
         if(statement STREQUAL "")
           message(FATAL_ERROR "${at}: statement ${name}: empty")
         endif()
-        string(APPEND constants
-          "inline constexpr const char* ${name} =\n    R\"sql(${statement})sql\"${semicolon}\n")
+        set(complete ${name})
         set(name "")
-        set(statement "")
-        set(complete TRUE)
       endif()
     endif()
   endforeach()
+  mainspring_add_query()
   if(NOT name STREQUAL "")
     message(FATAL_ERROR "${file}: statement ${name}: no ; at its end")
   endif()
@@ -80,7 +103,7 @@ function(mainspring_queries_of file out)
 endfunction()
 
 function(mainspring_queries header)
-  set(content "// Generated from sql/queries/*.sql by cmake/queries.cmake.\n#pragma once\n")
+  set(content "// Generated from sql/queries/*.sql by cmake/queries.cmake.\n#pragma once\n#include \"sql_store/disk.h\"\n")
   foreach(file IN LISTS ARGN)
     get_filename_component(subject ${file} NAME_WE)
     mainspring_queries_of(${file} constants)

@@ -2,7 +2,7 @@
 SELECT id, queue, kind, last_at FROM history_series;
 
 -- name: insert_series
-INSERT INTO history_series (queue, kind, last_at) VALUES (?, ?, ?);
+INSERT INTO history_series (queue, kind, last_at) VALUES (?, ?, ?) RETURNING id;
 
 -- name: touch_series
 UPDATE history_series SET last_at = ?2 WHERE id = ?1;

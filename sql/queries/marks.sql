@@ -2,7 +2,7 @@
 SELECT id, at, text, who, source FROM marks WHERE text = ? AND source = 1;
 
 -- name: insert
-INSERT INTO marks (at, text, who, source) VALUES (?, ?, ?, ?);
+INSERT INTO marks (at, text, who, source) VALUES (?, ?, ?, ?) RETURNING id;
 
 -- name: count
 SELECT count(*) FROM marks;

@@ -20,6 +20,9 @@ INSERT INTO kinds (id, name) VALUES (?, ?);
 INSERT OR REPLACE INTO job_counts (id, a, b, c, d, e, f, g, h, i, j, k)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: start_copy
+UPDATE job_counts SET a = ?, b = ?, c = NULL WHERE id = 0;
+
 -- name: delete_job_counts
 DELETE FROM job_counts WHERE id = ?;
 

@@ -1,7 +1,7 @@
 -- name: insert
 INSERT INTO schedules (name, version, definition, paused, next, next_fire, skip_before, fired,
   last_job, created_at, updated_at, next_seq)
-VALUES (?, ?, ?, 0, 0, 0, 0, 0, 0, ?, 0, 1);
+VALUES (?, ?, ?, 0, 0, 0, 0, 0, 0, ?, 0, 1) RETURNING id;
 
 -- name: update
 UPDATE schedules

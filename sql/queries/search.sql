@@ -2,7 +2,7 @@
 SELECT id, queue, path, above, removed FROM search_paths ORDER BY id;
 
 -- name: insert_path
-INSERT INTO search_paths (queue, path, above) VALUES (?, ?, ?);
+INSERT INTO search_paths (queue, path, above) VALUES (?, ?, ?) RETURNING id;
 
 -- name: update_path
 UPDATE search_paths SET above = ?2, removed = ?3 WHERE id = ?1;

@@ -15,7 +15,7 @@ namespace {
 Digest read_digest(std::string_view bytes) {
   Digest digest{};
   if (bytes.size() != digest.size())
-    throw SqlError{SQLITE_CORRUPT, "the store is damaged: a digest is not 32 bytes long"};
+    throw damaged("the store is damaged: a digest is not 32 bytes long");
   std::copy(bytes.begin(), bytes.end(), digest.begin());
   return digest;
 }
@@ -27,8 +27,8 @@ TokenRecord read_token(const Statement& row) {
   if (!row.text(2).empty()) {
     auto scopes = Scopes::parse(row.text(2));
     if (!scopes) {
-      throw SqlError{SQLITE_CORRUPT, fmt::format("the store is damaged: token {}: {}", token.name,
-                                                 scopes.error().message)};
+      throw damaged(
+          fmt::format("the store is damaged: token {}: {}", token.name, scopes.error().message));
     }
     token.scopes = std::move(*scopes);
   }

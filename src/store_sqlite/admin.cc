@@ -239,7 +239,7 @@ void SqliteStore::set_pause(QueueState& queue, std::optional<QueuePause> pause) 
 
 void SqliteStore::load_pause(QueueState& queue, std::string_view text) {
   auto pause = parse_pause(text);
-  if (!pause) throw SqlError{SQLITE_CORRUPT, pause.error().message};
+  if (!pause) throw damaged(pause.error().message);
   if (queue.paused) set_pause(queue, pause->value_or(QueuePause{}));
 }
 

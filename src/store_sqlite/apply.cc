@@ -31,7 +31,7 @@ Result<BatchReport> SqliteStore::apply_locked(std::span<const Operation> batch, 
       look_for_move();
     } catch (const Moved& moved) {
       note_moved(moved.place);
-    } catch (const SqlError&) {
+    } catch (const DiskError&) {
       // The next write reports it.
     }
   }
@@ -44,7 +44,7 @@ Result<BatchReport> SqliteStore::apply_locked(std::span<const Operation> batch, 
     const bool new_work = !space_.full();
     try {
       if (!space_.find_space(*db_) && !new_work) break;
-    } catch (const SqlError& error) {
+    } catch (const DiskError& error) {
       failed_ = true;
       return to_error(error);
     }
@@ -76,9 +76,9 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
     roll_back();
     note_moved(moved.place);
     return moved_error();
-  } catch (const SqlError& error) {
-    const bool busy = (error.code & 0xff) == SQLITE_BUSY;
-    if (!is_full(error.code)) {
+  } catch (const DiskError& error) {
+    const bool busy = error.fault == DiskFault::busy;
+    if (error.fault != DiskFault::full) {
       log_.debug("a transaction failed", {{"path", path_}, {"why", error.detail}});
       if (!busy) failed_ = true;
     }
@@ -88,7 +88,7 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
     try {
       roll_back();
       if (!MS_MUTANT(memory_not_read_again)) load(now.instant), doubt_keys();
-    } catch (const SqlError& again) {
+    } catch (const DiskError& again) {
       failed_ = true;
       return Error{.code = ErrorCode::io_error, .message = again.message};
     } catch (const Error& again) {
@@ -112,25 +112,16 @@ void SqliteStore::settle() {
 
 void SqliteStore::begin_write() {
   if (in_transaction_) return;
-  sql_->begin.bind().run();
+  db_->begin(sql::Access::write);
   in_transaction_ = true;
   forget_allowance();
-  const std::uint32_t version = data_version();
-  if (version == data_version_) return;
-  data_version_ = version;
-  look_for_move();
+  if (db_->changed_elsewhere()) look_for_move();
 }
 
 void SqliteStore::look_for_move() {
   Statement& row = sql_->select_moved.bind();
   ResetGuard guard(row);
   if (row.step() && !MS_MUTANT(move_goes_unnoticed)) throw Moved{std::string(row.text(0))};
-}
-
-std::uint32_t SqliteStore::data_version() const {
-  std::uint32_t version = 0;
-  sqlite3_file_control(db_->handle(), "main", SQLITE_FCNTL_DATA_VERSION, &version);
-  return version;
 }
 
 void SqliteStore::note_moved(std::string place) {
@@ -155,8 +146,7 @@ Error SqliteStore::moved_error() const {
 }
 
 void SqliteStore::roll_back() {
-  // After some errors SQLite has already rolled back: then there is nothing to undo.
-  if (sqlite3_get_autocommit(db_->handle()) == 0) db_->execute("ROLLBACK");
+  db_->roll_back();
   in_transaction_ = false;
   if (!MS_MUTANT(kept_workflow_not_rolled_back)) kept_workflows_.forget();
   history_loaded_ = false;
@@ -178,16 +168,15 @@ void SqliteStore::commit_batch(BatchReport& report) {
     refresh_workflows();
     running_.add(started_running_);
     if (!MS_MUTANT(ack_before_commit) || now_.wall.ms() % 2 != 0) {
-      sql_->commit.bind().run();
+      db_->commit();
       in_transaction_ = false;
     }
     // Before anything is acknowledged.
     const auto there = guard_ == nullptr ? Result<void>() : guard_->check_files();
     if (!there && !MS_MUTANT(removed_files_accepted))
-      throw SqlError{SQLITE_IOERR, there.error().message};
+      throw DiskError{DiskFault::failed, there.error().message};
     running_.remove(ended_running_);
     started_running_.clear(), ended_running_.clear();
-    data_version_ = data_version();
     commits_.fetch_add(1, std::memory_order_relaxed);
   }
   for (QueueState* queue : touched_) {

@@ -46,7 +46,7 @@ std::optional<std::string_view> wanted(const std::string& text) {
 
 }  // namespace
 
-AccessStatements::AccessStatements(Database& db)
+AccessStatements::AccessStatements(Disk& db)
     : upsert_token(db, queries::access::upsert_token),
       delete_token(db, queries::access::delete_token),
       insert_audit(db, queries::access::insert_audit),
@@ -55,7 +55,7 @@ AccessStatements::AccessStatements(Database& db)
       prune_audit(db, queries::access::prune_audit),
       edited_body(db, queries::jobs::select_tags) {}
 
-AuditStatements::AuditStatements(Database& db)
+AuditStatements::AuditStatements(Disk& db)
     : oldest_first(db, queries::access::oldest_first),
       newest_first(db, queries::access::newest_first),
       newest(db, queries::access::newest),
@@ -133,7 +133,7 @@ void SqliteStore::append_audit(AuditRecord record) {
   if (MS_MUTANT(audit_commits_apart) && in_transaction_) {
     write_finished();
     write_job_counts();
-    sql_->commit.bind().run();
+    db_->commit();
     in_transaction_ = false;
   }
   begin_write();
@@ -200,8 +200,7 @@ void SqliteStore::load_audit() {
   {
     Statement marks(*db_, queries::access::marks);
     for (AuditMark* mark : {&audit_.base, &audit_.head}) {
-      if (!marks.step())
-        throw SqlError{SQLITE_CORRUPT, "the store is damaged: a mark of the audit is missing"};
+      if (!marks.step()) throw damaged("the store is damaged: a mark of the audit is missing");
       *mark = {marks.integer(0), read_hash(marks.text(1))};
     }
   }
@@ -253,7 +252,7 @@ Result<AuditPage> SqliteStore::audit(const AuditFilter& filter, AuditOrder order
     }
     give_back(std::move(reader));
     return page;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }
@@ -265,7 +264,7 @@ AuditState SqliteStore::audit_state() const {
 
 // `known` is what this process had committed before the snapshot started. Later records may have
 // been added since; none up to `known` may be missing.
-void verify_audit(Database& db, const AuditMark& known, std::vector<std::string>& problems) {
+void verify_audit(Disk& db, const AuditMark& known, std::vector<std::string>& problems) {
   AuditMark marks[2];
   {
     Statement rows(db, queries::access::marks_by_id);

@@ -56,7 +56,7 @@ struct Fixture {
     sqlite::Database db(directory + "/data/mainspring.db", sqlite::Database::Mode::read_write, "");
     try {
       db.execute(sql.c_str());
-    } catch (const sqlite::SqlError& error) {
+    } catch (const sqlite::DiskError& error) {
       return error.detail;
     }
     return "";

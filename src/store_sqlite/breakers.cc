@@ -169,7 +169,7 @@ void SqliteStore::load_breakers() {
     Breaker& breaker = breakers_[std::string(rows.text(0))];
     breaker.name = rows.text(0);
     auto settings = parse_breaker_settings(rows.text(1));
-    if (!settings) throw SqlError{SQLITE_CORRUPT, settings.error().message};
+    if (!settings) throw damaged(settings.error().message);
     breaker.settings = *settings;
     breaker.meter = BreakerMeter::parse(rows.text(2));
   }

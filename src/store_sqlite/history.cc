@@ -16,7 +16,7 @@ constexpr Duration kPrunedHours = std::chrono::hours(24);
 
 TimeSketch read_sketch(std::string_view text) {
   auto sketch = TimeSketch::parse(text);
-  if (!sketch) throw SqlError{SQLITE_CORRUPT, "the history is damaged: " + sketch.error().message};
+  if (!sketch) throw damaged("the history is damaged: " + sketch.error().message);
   return std::move(*sketch);
 }
 
@@ -39,7 +39,7 @@ std::optional<WallTime> wall_of(const Statement& row, int column) {
 
 }  // namespace
 
-HistoryStatements::HistoryStatements(Database& db)
+HistoryStatements::HistoryStatements(Disk& db)
     : series(db, queries::history::series),
       insert_series(db, queries::history::insert_series),
       touch_series(db, queries::history::touch_series),
@@ -49,7 +49,7 @@ HistoryStatements::HistoryStatements(Database& db)
       first(db, queries::history::first),
       drop(db, queries::history::drop) {}
 
-HistoryReads::HistoryReads(Database& db)
+HistoryReads::HistoryReads(Disk& db)
     : series(db, queries::history::series_names),
       one(db, queries::history::one),
       fact(db, queries::history::job_fact),
@@ -84,8 +84,8 @@ void SqliteStore::put_history(const HistoryEntry& entry) {
   HistoryNames::Series& series = *history_names_.find(entry.queue, entry.kind);
   const std::int64_t hour = step_start(entry.at, kHistoryHour).us();
   if (series.id == 0) {
-    history_sql_->insert_series.bind(entry.queue, entry.kind, hour).run();
-    series = {.id = sqlite3_last_insert_rowid(db_->handle()), .last = hour};
+    series = {.id = history_sql_->insert_series.bind(entry.queue, entry.kind, hour).run_returning(),
+              .last = hour};
   } else if (series.last < hour) {
     history_sql_->touch_series.bind(series.id, hour).run();
     series.last = hour;
@@ -161,7 +161,7 @@ Result<std::vector<HistoryCounts>> SqliteStore::history(const HistoryRead& read,
     give_back(std::move(reader));
     if (!bounded) return bounded.error();
     return out;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }
@@ -179,7 +179,7 @@ Result<RecentCounts> SqliteStore::recent(WallTime from) const {
     }
     give_back(std::move(reader));
     return out;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }
@@ -205,7 +205,7 @@ Result<std::vector<JobFact>> SqliteStore::facts(const std::vector<JobId>& ids) c
     }
     give_back(std::move(reader));
     return out;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }

@@ -19,7 +19,7 @@ namespace mainspring {
 namespace {
 
 using sqlite::Database;
-using sqlite::SqlError;
+using sqlite::DiskError;
 
 std::string database_of(const std::string& directory) {
   return directory + "/mainspring.db";
@@ -80,7 +80,7 @@ Result<StoreInfo> inspect_sqlite_store(const std::string& directory) {
     out.leases = db.query_int(queries::leases::count_held);
     show_sessions_by_jobs(db);
     out.sessions = db.query_int(queries::sessions::count);
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return sqlite::to_error(error);
   } catch (const Error& error) {
     return error;
@@ -99,7 +99,7 @@ Result<StoreSize> size_of_sqlite_store(const std::string& directory) {
     size.schema = db.query_int("PRAGMA user_version");
     size.bytes = db.query_int("PRAGMA page_count") * page;
     size.free_bytes = db.query_int("PRAGMA freelist_count") * page;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return sqlite::to_error(error);
   }
   return size;
@@ -132,7 +132,7 @@ Result<Compaction> compact_sqlite_store(const std::string& directory,
     if (begun) begun(pages * db.query_int("PRAGMA page_size"));
     db.execute("VACUUM");
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)");
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return sqlite::to_error(error);
   }
   out.after = size_of(database);
@@ -146,8 +146,8 @@ std::int64_t compacted_bytes(const std::string& directory) {
 Result<WaitingJobs> due_sqlite_jobs(const std::string& directory, WallTime until, int limit) {
   MS_TRY(check_there(directory));
   constexpr std::int64_t kRetryable = 5;
-  const auto read = [&](Database& db, const char* text, std::vector<DueJob>& out) {
-    sqlite::Statement rows(db, text);
+  const auto read = [&](Database& db, const sql::Query& query, std::vector<DueJob>& out) {
+    sqlite::Statement rows(db, query);
     rows.bind(until.us(), std::int64_t{limit});
     while (rows.step()) {
       out.push_back({.id = rows.integer(0),
@@ -162,7 +162,7 @@ Result<WaitingJobs> due_sqlite_jobs(const std::string& directory, WallTime until
     const sqlite::Snapshot snapshot(db);
     read(db, queries::jobs::waiting_due, out.due);
     read(db, queries::jobs::waiting_expiring, out.expiring);
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return sqlite::to_error(error);
   } catch (const Error& error) {
     return error;
@@ -180,7 +180,7 @@ Result<std::vector<std::string>> check_sqlite_pages(const std::string& directory
       const std::string line(check.text(0));
       if (line != "ok") problems.push_back(line);
     }
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     problems.push_back(error.message);
   }
   return problems;

@@ -139,12 +139,11 @@ void SqliteStore::load_limits() {
   while (rows.step()) {
     QueueState& queue = queue_by_id(rows.integer(0));
     auto limits = parse_limits(rows.text(1));
-    if (!limits) throw SqlError{SQLITE_CORRUPT, limits.error().message};
+    if (!limits) throw damaged(limits.error().message);
     queue.limits = std::move(*limits);
     if (!queue.limits.breaker.empty()) {
       queue.breaker = find_breaker(queue.limits.breaker);
-      if (queue.breaker == nullptr)
-        throw SqlError{SQLITE_CORRUPT, "a queue names a missing breaker"};
+      if (queue.breaker == nullptr) throw damaged("a queue names a missing breaker");
       queue.breaker->queues.push_back(&queue);
     }
     queue.meter = RateMeter::parse(rows.text(2));

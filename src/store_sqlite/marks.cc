@@ -15,7 +15,7 @@ Mark read_mark(const Statement& row) {
 
 }  // namespace
 
-MarkStatements::MarkStatements(Database& db)
+MarkStatements::MarkStatements(Disk& db)
     : of_worker(db, queries::marks::of_worker),
       insert(db, queries::marks::insert),
       count(db, queries::marks::count),
@@ -27,8 +27,7 @@ MarkStatements::MarkStatements(Database& db)
       put_view(db, queries::marks::put_view),
       remove_view(db, queries::marks::remove_view) {}
 
-MarkReads::MarkReads(Database& db)
-    : page(db, queries::marks::page), views(db, queries::marks::views) {}
+MarkReads::MarkReads(Disk& db) : page(db, queries::marks::page), views(db, queries::marks::views) {}
 
 OperationResult SqliteStore::operator()(const AddMark& op) {
   const WallTime at = op.at.value_or(now_.wall);
@@ -39,8 +38,9 @@ OperationResult SqliteStore::operator()(const AddMark& op) {
     if (row.step()) return read_mark(row);
   }
   begin_write();
-  mark_sql_->insert.bind(at.us(), op.text, op.by, static_cast<std::int64_t>(op.source)).run();
-  const std::int64_t id = sqlite3_last_insert_rowid(db_->handle());
+  const std::int64_t id =
+      mark_sql_->insert.bind(at.us(), op.text, op.by, static_cast<std::int64_t>(op.source))
+          .run_returning();
   std::int64_t marks = 0;
   {
     Statement& row = mark_sql_->count.bind();
@@ -118,7 +118,7 @@ Result<MarkPage> SqliteStore::marks(const MarkFilter& filter) const {
     }
     give_back(std::move(reader));
     return out;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }
@@ -141,7 +141,7 @@ Result<std::vector<SavedView>> SqliteStore::views() const {
     }
     give_back(std::move(reader));
     return out;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }

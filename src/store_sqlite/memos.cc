@@ -5,14 +5,14 @@
 
 namespace mainspring::sqlite {
 
-MemoStatements::MemoStatements(Database& db)
+MemoStatements::MemoStatements(Disk& db)
     : insert(db, queries::memos::insert),
       overwrite(db, queries::memos::overwrite),
       known(db, queries::memos::known),
       count(db, queries::memos::count),
       remove(db, queries::memos::remove) {}
 
-MemoReads::MemoReads(Database& db) : page(db, queries::memos::page) {}
+MemoReads::MemoReads(Disk& db) : page(db, queries::memos::page) {}
 
 bool SqliteStore::keep_memos(const Renewal& renewal, Lease& lease, RenewResult& result) {
   if (renewal.memos.empty() || MS_MUTANT(memo_lost)) return false;
@@ -73,7 +73,7 @@ Result<MemoPage> SqliteStore::memos(JobId id, const std::string& from, int limit
     }
     give_back(std::move(reader));
     if (!page.memos.empty()) return page;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
   MS_TRY(get(id));  // returns the error of a missing job

@@ -76,7 +76,7 @@ void migrate(Database& db, Migrations migrations) {
     db.execute(fmt::format("PRAGMA application_id = {}", kApplicationId).c_str());
     db.execute(fmt::format("PRAGMA user_version = {}", newest).c_str());
     db.execute("COMMIT");
-  } catch (const SqlError&) {
+  } catch (const DiskError&) {
     sqlite3_exec(db.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
     throw;
   }

@@ -17,7 +17,7 @@ Migrations all_migrations();
 // The newest schema that this program knows.
 std::int64_t newest_schema();
 
-// The schema version of the database; 0 = the database is empty. Throws SqlError, or Error:
+// The schema version of the database; 0 = the database is empty. Throws DiskError, or Error:
 // `conflict` (not a store, from a development build, or newer than `newest`), `io_error` (damaged).
 std::int64_t schema_of(Database& db, std::int64_t newest = newest_schema());
 // Applies the missing `migrations` in one transaction. Throws as schema_of().

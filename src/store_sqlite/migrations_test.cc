@@ -172,7 +172,7 @@ TEST_CASE_FIXTURE(SchemaFixture, "a migration that fails changes nothing") {
     auto db = database();
     const auto broken =
         with_second("ALTER TABLE queues ADD COLUMN colour TEXT; INSERT INTO missing VALUES (1)");
-    CHECK_THROWS_AS(migrate(*db, broken), SqlError);
+    CHECK_THROWS_AS(migrate(*db, broken), DiskError);
     CHECK(schema_of(*db) == 1);
     CHECK(db->query_int("SELECT count(*) FROM pragma_table_info('queues') WHERE name = 'colour'") ==
           0);
@@ -181,7 +181,7 @@ TEST_CASE_FIXTURE(SchemaFixture, "a migration that fails changes nothing") {
   }
   std::filesystem::remove_all(directory);
   auto db = database();
-  CHECK_THROWS_AS(migrate(*db, with_second("broken")), SqlError);
+  CHECK_THROWS_AS(migrate(*db, with_second("broken")), DiskError);
   CHECK(schema_of(*db) == 0);
 }
 

@@ -7,60 +7,60 @@
 namespace mainspring::sqlite {
 
 struct MemoStatements {
-  explicit MemoStatements(Database& db);
+  explicit MemoStatements(Disk& db);
   Statement insert, overwrite, known, count, remove;
 };
 struct MemoReads {
-  explicit MemoReads(Database& db);
+  explicit MemoReads(Disk& db);
   Statement page;
 };
 
 struct WorkflowReads {
-  explicit WorkflowReads(Database& db);
+  explicit WorkflowReads(Disk& db);
   Statement one, list, row, text, states;
 };
 
 struct TriggerStatements {
-  explicit TriggerStatements(Database& db);
+  explicit TriggerStatements(Disk& db);
   Statement load, count, insert, state, remove, remove_events, event, add_event, latest, forget;
 };
 struct TriggerReads {
-  explicit TriggerReads(Database& db);
+  explicit TriggerReads(Disk& db);
   Statement one, list, events;
 };
 
 struct SessionReads {
-  explicit SessionReads(Database& db);
+  explicit SessionReads(Disk& db);
   Statement one, of_queue, queues;
 };
 
 struct AuditStatements {
-  explicit AuditStatements(Database& db);
+  explicit AuditStatements(Disk& db);
   Statement oldest_first, newest_first, newest, oldest;
 };
 
 struct HistoryStatements {
-  explicit HistoryStatements(Database& db);
+  explicit HistoryStatements(Disk& db);
   Statement series, insert_series, touch_series, drop_series, one, put, first, drop;
 };
 struct HistoryReads {
-  explicit HistoryReads(Database& db);
+  explicit HistoryReads(Disk& db);
   Statement series, one, fact, recent;
 };
 
 struct MarkStatements {
-  explicit MarkStatements(Database& db);
+  explicit MarkStatements(Disk& db);
   Statement of_worker, insert, count, drop_first, one, remove, view, count_views, put_view,
       remove_view;
 };
 struct MarkReads {
-  explicit MarkReads(Database& db);
+  explicit MarkReads(Disk& db);
   Statement page, views;
 };
 
 // Those of schedules.
 struct ScheduleStatements {
-  explicit ScheduleStatements(Database& db);
+  explicit ScheduleStatements(Disk& db);
   Statement insert, update, update_definition, remove, select_removed, insert_removed,
       delete_removed, insert_tick, delete_tick, delete_ledger, select_fired, insert_link,
       delete_link;
@@ -68,25 +68,25 @@ struct ScheduleStatements {
 
 // Those of tokens and of the audit.
 struct AccessStatements {
-  explicit AccessStatements(Database& db);
+  explicit AccessStatements(Disk& db);
   Statement upsert_token, delete_token, insert_audit, update_mark, first_audit, prune_audit,
       edited_body;
 };
 
 // Those of sessions.
 struct SessionStatements {
-  explicit SessionStatements(Database& db);
+  explicit SessionStatements(Disk& db);
   Statement by_key, by_id, insert, update, remove, state, upsert_state, delete_state, forgotten,
       first_forgotten, key_of_job, of_waiting;
 };
 
 // Those of the index of searchable paths, and reads of it.
 struct SearchStatements {
-  explicit SearchStatements(Database& db);
+  explicit SearchStatements(Disk& db);
   Statement load, insert_path, update_path, delete_path, insert, remove, trim, drop, args, below;
 };
 struct SearchReads {
-  explicit SearchReads(Database& db);
+  explicit SearchReads(Disk& db);
   Statement path, jobs, dead;
 };
 

@@ -130,7 +130,7 @@ class Leases {
   Token next() {
     if (next_ == 0) {
       ResetGuard guard(next_token_.bind());
-      if (!next_token_.step()) throw SqlError{SQLITE_CORRUPT, "there are no counters"};
+      if (!next_token_.step()) throw damaged("there are no counters");
       next_ = next_token_.integer(0);
     }
     return next_;
@@ -297,7 +297,7 @@ Result<Job> SqliteStore::get(JobId id) const {
     }
     return Error{.code = ErrorCode::not_found,
                  .message = fmt::format("job {}: there is no such job", id)};
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }
@@ -342,7 +342,7 @@ Result<JobPage> SqliteStore::list(const JobFilter& filter, int limit, JobId befo
     }
     give_back(std::move(reader));
     return page;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }
@@ -500,7 +500,7 @@ Result<DueHours> SqliteStore::due_by_hour(WallTime from, WallTime to, const With
     }
     give_back(std::move(reader));
     return counter.hours();
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }
@@ -533,7 +533,7 @@ Result<std::int64_t> SqliteStore::count_before(const Job& job, std::int64_t limi
     }
     give_back(std::move(reader));
     return n;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }
@@ -562,7 +562,7 @@ Result<LedgerPage> SqliteStore::ledger(const std::string& name, int limit,
     if (schedule) return page;
     return Error{.code = ErrorCode::not_found,
                  .message = fmt::format("schedule {}: there is no such schedule", name)};
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }

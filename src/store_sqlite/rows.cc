@@ -127,8 +127,7 @@ JobState SqliteStore::state_of(JobId id) {
 QueueState& SqliteStore::queue_by_id(std::int64_t id) const {
   const auto found = queues_by_id_.find(id);
   if (found != queues_by_id_.end()) return *found->second;
-  throw SqlError{SQLITE_CORRUPT,
-                 fmt::format("the store is damaged: a job of the missing queue {}", id)};
+  throw damaged(fmt::format("the store is damaged: a job of the missing queue {}", id));
 }
 
 QueueState* SqliteStore::find_queue(std::string_view name) const {

@@ -39,8 +39,8 @@ ScheduleInfo read_schedule(const Statement& row) {
   const std::string name(row.text(1));
   auto definition = decode_schedule(row.text(3));
   if (!definition) {
-    throw SqlError{SQLITE_CORRUPT, fmt::format("the store is damaged: schedule {}: {}", name,
-                                               definition.error().message)};
+    throw damaged(
+        fmt::format("the store is damaged: schedule {}: {}", name, definition.error().message));
   }
   ScheduleInfo info;
   info.schedule = std::move(*definition);
@@ -106,8 +106,8 @@ OperationResult SqliteStore::create_schedule(const PutSchedule& op) {
   }
   if (info.version > 1) schedule_sql_->delete_removed.bind(name).run();
   define_schedule(info, op, now_.wall);
-  schedule_sql_->insert.bind(name, info.version, json_of(op.schedule), now_.wall.us()).run();
-  state.id = sqlite3_last_insert_rowid(db_->handle());
+  state.id = schedule_sql_->insert.bind(name, info.version, json_of(op.schedule), now_.wall.us())
+                 .run_returning();
   schedules_by_id_.emplace(state.id, &state);
   list(state);
   save_schedule(state);
@@ -219,9 +219,8 @@ void SqliteStore::load_links() {
   while (links.step()) {
     const auto found = schedules_by_id_.find(links.integer(1));
     if (found == schedules_by_id_.end()) {
-      throw SqlError{
-          SQLITE_CORRUPT,
-          fmt::format("the store is damaged: a job of the missing schedule {}", links.integer(1))};
+      throw damaged(
+          fmt::format("the store is damaged: a job of the missing schedule {}", links.integer(1)));
     }
     ScheduleState& state = *found->second;
     const bool waits = links.integer(2) != 0;  // a deferred job is live

@@ -22,7 +22,7 @@ constexpr std::size_t kIndexedBytes = 4U << 20U;  // of their args
 constexpr JobId kAllJobs = std::numeric_limits<JobId>::max();
 
 // The values of one path against the args of the jobs that are in the index.
-void verify_path(Database& db, const SearchPath& path, std::vector<std::string>& problems) {
+void verify_path(Disk& db, const SearchPath& path, std::vector<std::string>& problems) {
   Statement jobs(db, queries::search::jobs_from);
   Statement one(db, queries::search::known);
   Statement all(db, queries::search::count);
@@ -60,7 +60,7 @@ std::vector<SearchPath> read_paths(Statement& rows) {
 
 }  // namespace
 
-SearchStatements::SearchStatements(Database& db)
+SearchStatements::SearchStatements(Disk& db)
     : load(db, queries::search::load),
       insert_path(db, queries::search::insert_path),
       update_path(db, queries::search::update_path),
@@ -72,12 +72,12 @@ SearchStatements::SearchStatements(Database& db)
       args(db, queries::jobs::select_args),
       below(db, queries::search::jobs_below) {}
 
-SearchReads::SearchReads(Database& db)
+SearchReads::SearchReads(Disk& db)
     : path(db, queries::search::path),
       jobs(db, queries::search::jobs),
       dead(db, queries::jobs::newest_dead) {}
 
-void verify_search(Database& db, std::vector<std::string>& problems) {
+void verify_search(Disk& db, std::vector<std::string>& problems) {
   Statement rows(db, queries::search::load);
   for (const SearchPath& path : read_paths(rows)) {
     if (!path.removed) verify_path(db, path, problems);
@@ -124,8 +124,7 @@ void SqliteStore::set_searchable(QueueState& queue, const std::vector<std::strin
                      std::all_of(counts.begin(), counts.end(), [](auto n) { return n == 0; });
   for (const std::string& path : added) {
     SearchPath row{.queue = queue.id, .path = path, .above = empty ? 0 : next_id_};
-    search_sql_->insert_path.bind(row.queue, row.path, row.above).run();
-    row.id = sqlite3_last_insert_rowid(db_->handle());
+    row.id = search_sql_->insert_path.bind(row.queue, row.path, row.above).run_returning();
     search_paths_.push_back(std::move(row));
   }
   refresh_search_paths(queue);
@@ -169,7 +168,7 @@ bool SqliteStore::step_search(int limit) {
     return has_search_work();
   }
   search_sql_->trim.bind(path->id, limit).run();
-  if (sqlite3_changes(db_->handle()) == 0) {  // there are at most `limit`
+  if (search_sql_->trim.changes() == 0) {  // there are at most `limit`
     search_sql_->drop.bind(path->id).run();
     search_sql_->delete_path.bind(path->id).run();
     search_paths_.erase(path);
@@ -227,7 +226,7 @@ Result<std::optional<IndexPage>> SqliteStore::indexed(const IndexRead& read) con
     page->ids.erase(std::unique(page->ids.begin(), page->ids.end()), page->ids.end());
     page->ids.resize(std::min(page->ids.size(), static_cast<std::size_t>(read.limit)));
     return page;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }
@@ -265,7 +264,7 @@ struct DeadSummary {
   std::int64_t first_at = INT64_MAX, last_at = INT64_MIN;
 };
 
-std::string name_of(Database& db, const char* sql, std::int64_t id) {
+std::string name_of(Disk& db, const Query& sql, std::int64_t id) {
   Statement row(db, sql);
   ResetGuard guard(row.bind(id));
   return row.step() ? std::string(row.text(0)) : "";
@@ -303,7 +302,7 @@ Result<DeadCounts> SqliteStore::dead_counts(const std::string& queue, std::int64
         group.last_at = std::max(group.last_at, rows.integer(4));
       }
       std::unordered_map<std::int64_t, std::string> queues, kinds;
-      const auto name = [&](auto& names, const char* sql, std::int64_t id) -> const std::string& {
+      const auto name = [&](auto& names, const Query& sql, std::int64_t id) -> const std::string& {
         const auto found = names.find(id);
         return found != names.end() ? found->second
                                     : names.emplace(id, name_of(reader->db, sql, id)).first->second;
@@ -324,7 +323,7 @@ Result<DeadCounts> SqliteStore::dead_counts(const std::string& queue, std::int64
     }
     give_back(std::move(reader));
     return out;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }

@@ -84,8 +84,7 @@ void SqliteStore::pass_head(Session& session) {
   const JobId id = first_waiting(session);
   auto hot = id == 0 ? std::nullopt : load_hot(id);
   if (!hot || hot->state != JobState::waiting) {
-    throw SqlError{SQLITE_CORRUPT,
-                   fmt::format("the store is damaged: no job waits in session {}", session.id)};
+    throw damaged(fmt::format("the store is damaged: no job waits in session {}", session.id));
   }
   leave_ready_queue(session, id);
   session.head = id;

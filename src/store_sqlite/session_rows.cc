@@ -17,7 +17,7 @@
 
 namespace mainspring::sqlite {
 
-SessionStatements::SessionStatements(Database& db)
+SessionStatements::SessionStatements(Disk& db)
     : by_key(db, queries::sessions::by_key),
       by_id(db, queries::sessions::by_id),
       insert(db, queries::sessions::insert),
@@ -112,7 +112,7 @@ Session& SqliteStore::session_by_id(std::int64_t id) {
   ResetGuard guard(row);
   Session* session = load_session(row, nullptr);
   if (session != nullptr) return *session;
-  throw SqlError{SQLITE_CORRUPT, fmt::format("the store is damaged: session {} is missing", id)};
+  throw damaged(fmt::format("the store is damaged: session {} is missing", id));
 }
 
 std::string SqliteStore::session_key_of_job(JobId id) {
@@ -123,8 +123,7 @@ std::string SqliteStore::session_key_of_job(JobId id) {
 
 Session& SqliteStore::session_of_job(JobId id, QueueState& queue) {
   if (Session* session = find_session(queue, session_key_of_job(id))) return *session;
-  throw SqlError{SQLITE_CORRUPT,
-                 fmt::format("the store is damaged: the session of job {} is missing", id)};
+  throw damaged(fmt::format("the store is damaged: the session of job {} is missing", id));
 }
 
 void SqliteStore::forget_session(const Session& session) {
@@ -214,9 +213,9 @@ void SqliteStore::close_sessions() {
     sessions_lag_ = false;
     marks_touched_ = true;
     write_job_counts();
-    sql_->commit.bind().run();
+    db_->commit();
   } catch (const Moved&) {
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     log_.info("sessions are read from their jobs at the next start", {{"error", error.message}});
   }
 }
@@ -267,11 +266,11 @@ void SqliteStore::load_lagging_sessions() {
 
 // -- data derived from jobs -----------------------------------------------------------------------
 
-bool rows_of_sessions_lag(Database& db) {
+bool rows_of_sessions_lag(Disk& db) {
   return db.query_int(queries::sessions::rows_lag) != 0;
 }
 
-std::unordered_map<std::int64_t, JobsOfSession> sessions_by_jobs(Database& db) {
+std::unordered_map<std::int64_t, JobsOfSession> sessions_by_jobs(Disk& db) {
   std::unordered_map<std::int64_t, JobsOfSession> out;
   Statement rows(db, queries::sessions::live_jobs);
   rows.bind(kBlockBase, kBlockIds);
@@ -289,7 +288,7 @@ void show_sessions_by_jobs(Database& db) {
   if (!rows_of_sessions_lag(db)) return;
   db.execute(
       "CREATE TEMP TABLE IF NOT EXISTS jobs_of_sessions (id INTEGER PRIMARY KEY, jobs, head)");
-  db.execute(queries::sessions::delete_jobs_of);
+  Statement(db, queries::sessions::delete_jobs_of).run();
   {
     Statement insert(db, queries::sessions::insert_jobs_of);
     for (const auto& [id, real] : sessions_by_jobs(db)) insert.bind(id, real.jobs, real.head).run();

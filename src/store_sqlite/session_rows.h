@@ -16,10 +16,10 @@ struct JobsOfSession {
 };
 
 // Whether rows of sessions that are not held, not stopped and without a state may be out of date.
-// All three functions throw SqlError.
-bool rows_of_sessions_lag(Database& db);
+// All three functions throw DiskError.
+bool rows_of_sessions_lag(Disk& db);
 // By session id; reads every live job. `head` is wrong for held sessions.
-std::unordered_map<std::int64_t, JobsOfSession> sessions_by_jobs(Database& db);
+std::unordered_map<std::int64_t, JobsOfSession> sessions_by_jobs(Disk& db);
 // Makes `sessions` in later queries over `db` show up-to-date rows. Call again after each change of
 // the store.
 void show_sessions_by_jobs(Database& db);

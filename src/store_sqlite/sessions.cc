@@ -207,7 +207,7 @@ bool SqliteStore::prune_sessions(int limit) {
 
 // -- reads ----------------------------------------------------------------------------------------
 
-SessionReads::SessionReads(Database& db)
+SessionReads::SessionReads(Disk& db)
     : one(db, queries::sessions::one),
       of_queue(db, queries::sessions::of_queue),
       queues(db, queries::queues::names) {}
@@ -228,7 +228,7 @@ void SqliteStore::publish_sessions() {
 
 // nullopt = nothing but the row is left.
 std::optional<SessionInfo> SqliteStore::read_info(const Statement& row, Instant now) const {
-  if (failed_) throw SqlError{SQLITE_IOERR, "the store failed to write before"};
+  if (failed_) throw DiskError{DiskFault::failed, "the store failed to write before"};
   SessionInfo info{.session = {std::string(row.text(0)), std::string(row.text(1))},
                    .jobs = row.integer(2),
                    .head = row.integer(3),
@@ -273,7 +273,7 @@ Result<SessionInfo> SqliteStore::session(const SessionKey& session, Instant now)
     give_back(std::move(reader));
     if (info) return std::move(*info);
     return no_session(session);
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }
@@ -319,7 +319,7 @@ Result<SessionPage> SqliteStore::sessions(const std::string& queue, const Sessio
     }
     give_back(std::move(reader));
     return page;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }

@@ -34,8 +34,8 @@ void Space::with_reserve(const std::function<void()>& write) {
   for (;;) {
     try {
       return write();
-    } catch (const SqlError& error) {
-      if (!is_full(error.code) || guard_ == nullptr ||
+    } catch (const DiskError& error) {
+      if (error.fault != DiskFault::full || guard_ == nullptr ||
           !guard_->give_up_slice(FileGuard::For::opening)) {
         throw;
       }
@@ -62,8 +62,8 @@ void Space::fold_log(Database& db, bool shorten) {
   try {
     db.execute(fmt::format("PRAGMA wal_autocheckpoint = {}", kCheckpointWhenFull).c_str());
     db.checkpoint_now(shorten);
-  } catch (const SqlError& error) {
-    if (!is_full(error.code)) throw;
+  } catch (const DiskError& error) {
+    if (error.fault != DiskFault::full) throw;
     log_.debug("the log of the store stays as it is", {{"why", error.detail}});
   }
 }
@@ -75,7 +75,7 @@ bool Space::take_reserve(Database& db) {
     if (!guard_->take_reserve(static_cast<std::size_t>(pages) * kPageBytes)) return false;
     db.execute(fmt::format("PRAGMA wal_autocheckpoint = {}", checkpoint_pages()).c_str());
     return true;
-  } catch (const SqlError&) {
+  } catch (const DiskError&) {
     return false;  // the next transaction reports it
   }
 }
@@ -104,7 +104,7 @@ void Space::shorten_log(Database& db, const std::string& database, Instant now) 
   if (::stat((database + "-wal").c_str(), &file) != 0 || file.st_size <= kLongLogBytes) return;
   try {
     db.checkpoint_now(true);
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     log_.debug("the log of the store stays long", {{"why", error.detail}});
   }
 }

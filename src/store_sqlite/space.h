@@ -33,7 +33,7 @@ class Space {
   // Refuses new jobs until the reserve can be allocated.
   void refuse_new_jobs();
   // After a transaction that found no space: frees a slice of the reserve, and moves the log into
-  // the database. False: nothing could be freed. Throws SqlError if the disk fails.
+  // the database. False: nothing could be freed. Throws DiskError if the disk fails.
   bool find_space(Database& db);
   // Allocates the reserve; false if there is no space.
   bool take_reserve(Database& db);

@@ -37,8 +37,8 @@ void check_holds_store(Database& db, const std::string& directory) {
 void recover_log(Database& db, Space& space) {
   try {
     space.with_reserve([&] { db.execute("PRAGMA wal_checkpoint(TRUNCATE)"); });
-  } catch (const SqlError& error) {
-    if (!is_full(error.code)) throw;
+  } catch (const DiskError& error) {
+    if (error.fault != DiskFault::full) throw;
   }
 }
 
@@ -89,7 +89,7 @@ void SqliteStore::open(Now now) {
   if (!MS_MUTANT(leadership_outlives_its_process) && moved_to_.empty())
     space_.with_reserve([&] { sql_->delete_lease.bind(kLeadershipLease).run(); });
   space_.with_reserve([&] { load(now.instant); });
-  data_version_ = data_version();
+  (void)db_->changed_elsewhere();
 }
 
 void SqliteStore::take_reserve() {
@@ -188,10 +188,8 @@ void SqliteStore::adopt_copy() {
                                                   SourceGoesOn::yes, now_.wall);
   next_id_ = numbers.next_id;
   next_token_ = numbers.next_token;
-  db_->execute(queries::transfer::new_identity);
-  db_->execute(fmt::format("UPDATE job_counts SET a = {}, b = {}, c = NULL WHERE id = 0", next_id_,
-                           next_token_)
-                   .c_str());
+  Statement(*db_, queries::transfer::new_identity).run();
+  Statement(*db_, queries::queues::start_copy).bind(next_id_, next_token_).run();
 }
 
 void SqliteStore::load_queues() {
@@ -349,7 +347,7 @@ Result<std::unique_ptr<Store>> open_sqlite_store(SqliteOptions options, Now now,
   auto store = std::make_unique<sqlite::SqliteStore>(std::move(options), std::move(guard), log);
   try {
     store->open(now);
-  } catch (const sqlite::SqlError& error) {
+  } catch (const sqlite::DiskError& error) {
     log.debug("the store cannot be opened", {{"why", error.detail}});
     return sqlite::to_error(error);
   } catch (const Error& error) {

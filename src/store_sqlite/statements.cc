@@ -4,10 +4,8 @@
 
 namespace mainspring::sqlite {
 
-Statements::Statements(Database& db)
-    : begin(db, "BEGIN IMMEDIATE"),
-      commit(db, "COMMIT"),
-      insert_job(db, queries::jobs::insert_job),
+Statements::Statements(Disk& db)
+    : insert_job(db, queries::jobs::insert_job),
       insert_body(db, queries::jobs::insert_body),
       update_body(db, queries::jobs::update_body),
       edit_body(db, queries::jobs::edit_body),
@@ -82,7 +80,7 @@ Statements::Statements(Database& db)
       delete_lease(db, queries::leases::delete_lease),
       select_moved(db, queries::transfer::select_moved) {}
 
-ScheduleStatements::ScheduleStatements(Database& db)
+ScheduleStatements::ScheduleStatements(Disk& db)
     : insert(db, queries::schedules::insert),
       update(db, queries::schedules::update),
       update_definition(db, queries::schedules::update_definition),

@@ -49,7 +49,7 @@ std::vector<std::pair<std::string, int>> SqliteStore::due_queues(WallTime now, i
     ResetGuard guard(rows);
     while (rows.step())
       out.emplace_back(queue_by_id(rows.integer(0)).name, static_cast<int>(rows.integer(1)));
-  } catch (const SqlError&) {
+  } catch (const DiskError&) {
     out.clear();  // only a hint: the operation itself reports the error
   }
   return out;
@@ -126,7 +126,7 @@ OperationResult SqliteStore::operator()(const PruneJobs& op) {
     begin_write();
     finished_touched_ = true;
     sql_->delete_idempotency.bind(now_.wall.us(), op.limit).run();
-    if (sqlite3_changes(db_->handle()) >= op.limit) result.more = true;
+    if (sql_->delete_idempotency.changes() >= op.limit) result.more = true;
   }
   if (prune_windows(op.limit)) result.more = true;
   if (step_search(op.limit)) result.more = true;
@@ -141,7 +141,7 @@ void SqliteStore::let_key_go(const HotRow& hot, std::string_view key) {
   const std::int64_t now =
       MS_MUTANT(window_ends_with_the_record) ? WallTime::never().us() : now_.wall.us();
   sql_->delete_unique.bind(hot.queue->id, key, hot.id, now).run();
-  if (sqlite3_changes(db_->handle()) == 0)
+  if (sql_->delete_unique.changes() == 0)
     sql_->keep_unique.bind(hot.queue->id, key, hot.id, static_cast<int>(hot.state)).run();
 }
 

@@ -71,15 +71,15 @@ struct Moved {
 
 // The statements of the writer, prepared once.
 struct Statements {
-  explicit Statements(Database& db);
-  Statement begin, commit, insert_job, insert_body, update_body, edit_body, select_body,
-      select_ended, select_progress, insert_grant, delete_grant, upsert_note, delete_note,
-      update_job, finish_job, select_hot, select_claim, select_fresh, select_checkpoint,
-      insert_error, upsert_result, upsert_reason, upsert_progress, upsert_checkpoint, forget_extras,
-      upsert_warning, insert_due, delete_due, select_due, due_jobs, first_due, insert_expiring,
-      delete_expiring, select_expiring, first_expiring, insert_finished, first_finished,
-      delete_finished, update_finished, insert_dead, death, delete_dead, select_dead, select_unique,
-      upsert_unique, delete_unique, keep_unique, first_window, select_windows, select_idempotency,
+  explicit Statements(Disk& db);
+  Statement insert_job, insert_body, update_body, edit_body, select_body, select_ended,
+      select_progress, insert_grant, delete_grant, upsert_note, delete_note, update_job, finish_job,
+      select_hot, select_claim, select_fresh, select_checkpoint, insert_error, upsert_result,
+      upsert_reason, upsert_progress, upsert_checkpoint, forget_extras, upsert_warning, insert_due,
+      delete_due, select_due, due_jobs, first_due, insert_expiring, delete_expiring,
+      select_expiring, first_expiring, insert_finished, first_finished, delete_finished,
+      update_finished, insert_dead, death, delete_dead, select_dead, select_unique, upsert_unique,
+      delete_unique, keep_unique, first_window, select_windows, select_idempotency,
       insert_idempotency, delete_idempotency, first_idempotency, insert_queue, update_queue,
       select_limit_key, upsert_key_meter, delete_key_meter, drop_key_meters, update_limits,
       update_fair_keys, upsert_fair_keys, forget_fair_keys, drop_fair_keys, insert_kind,
@@ -88,7 +88,7 @@ struct Statements {
 };
 
 struct WorkflowStatements {
-  explicit WorkflowStatements(Database& db);
+  explicit WorkflowStatements(Disk& db);
   Statement load, by_key, insert, update;
   WorkflowRowStatements rows, texts;
   Statement put_job, job, remove_job, first_wake, due, first_finished, finished, let_children_go,
@@ -97,10 +97,10 @@ struct WorkflowStatements {
 
 // Problems of the audit records in a snapshot. `known`: the newest record committed before the
 // snapshot.
-void verify_audit(Database& db, const AuditMark& known, std::vector<std::string>& problems);
+void verify_audit(Disk& db, const AuditMark& known, std::vector<std::string>& problems);
 
 // Checks that the index of searchable paths has what the args of the jobs say.
-void verify_search(Database& db, std::vector<std::string>& problems);
+void verify_search(Disk& db, std::vector<std::string>& problems);
 
 // NewJob::trigger_depth as bits of a job's flags.
 int depth_flags(int depth);
@@ -139,7 +139,7 @@ class SqliteStore final : public Store {
  public:
   SqliteStore(SqliteOptions options, std::unique_ptr<FileGuard> guard, Log& log);
   ~SqliteStore() override;
-  // Migrates and loads; throws SqlError or Error.
+  // Migrates and loads; throws DiskError or Error.
   void open(Now now);
   // Call after open(): without space for the reserve, new jobs are refused.
   void take_reserve();
@@ -217,7 +217,6 @@ class SqliteStore final : public Store {
   // SQLite's count of other processes' commits, which costs nothing; without writes it runs
   // periodically.
   void look_for_move();  // throws Moved
-  std::uint32_t data_version() const;
   void note_moved(std::string place);
   Error moved_error() const;
   void commit_batch(BatchReport& report);
@@ -675,7 +674,6 @@ class SqliteStore final : public Store {
   bool in_transaction_ = false;
   bool failed_ = false;   // a write failed in an untrusted way: write nothing more
   std::string moved_to_;  // "" = it has not moved
-  std::uint32_t data_version_ = 0;
   Instant look_for_move_at_;
   std::atomic<std::int64_t> commits_{0};
   mutable std::atomic<std::int64_t> reads_{0};

@@ -45,15 +45,15 @@ void check_schema(Database& db, const std::string& directory) {
                   directory, version, newest_schema(), directory)};
 }
 
-Error transfer_error(const SqlError& error) {
-  const int primary = error.code & 0xff;
-  if (primary != SQLITE_BUSY && primary != SQLITE_INTERRUPT) return to_error(error);
+Error transfer_error(const DiskError& error) {
+  if (error.fault != DiskFault::busy && error.fault != DiskFault::interrupted)
+    return to_error(error);
   return {.code = ErrorCode::unavailable, .message = error.message, .retry_after_ms = 1000};
 }
 
 Digest digest_of(std::string_view bytes) {
   Digest digest{};
-  if (bytes.size() != digest.size()) throw SqlError{SQLITE_CORRUPT, "a hash is not 32 bytes long"};
+  if (bytes.size() != digest.size()) throw damaged("a hash is not 32 bytes long");
   std::copy(bytes.begin(), bytes.end(), digest.begin());
   return digest;
 }

@@ -20,14 +20,14 @@ void write_move(Database& db, const char* what, const TransferPlace& other, Wall
 // Throws Error `conflict` unless the schema version is this program's.
 void check_schema(Database& db, const std::string& directory);
 
-Error transfer_error(const SqlError& error);
+Error transfer_error(const DiskError& error);
 
 // Runs `act` and returns what it throws as an error.
 template <class Act>
 auto guarded(Act act) -> decltype(act()) {
   try {
     return act();
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return transfer_error(error);
   } catch (const Error& error) {
     return error;

@@ -540,7 +540,7 @@ void SqliteSource::read_access(TransferCatalog& out) {
   }
   Statement mark(db_, queries::access::marks);
   for (AuditMark* into : {&out.audit.base, &out.audit.head}) {
-    if (!mark.step()) throw SqlError{SQLITE_CORRUPT, "the marks of the audit are missing"};
+    if (!mark.step()) throw damaged("the marks of the audit are missing");
     *into = {mark.integer(0), digest_of(mark.text(1))};
   }
 }

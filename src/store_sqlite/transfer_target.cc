@@ -42,7 +42,7 @@ struct SqliteTarget::Statements {
         no_live(db, queries::queues::delete_job_counts),
         note(db, queries::transfer::put_copied_blocks),
         no_note(db, queries::transfer::delete_copied_blocks) {
-    for (const char* sql :
+    for (const Query& sql :
          {queries::jobs::delete_job, queries::jobs::delete_body, queries::jobs::delete_extras,
           queries::jobs::delete_errors, queries::jobs::delete_dead, queries::leases::delete_note,
           queries::workflows::remove_job, queries::memos::remove,
@@ -75,7 +75,7 @@ SqliteTarget::~SqliteTarget() = default;
 
 std::string SqliteTarget::holds() {
   std::string words;
-  const auto add = [&](const char* what, const char* sql) {
+  const auto add = [&](const char* what, const Query& sql) {
     const std::int64_t n = db_.query_int(sql);
     if (n != 0) words += fmt::format("{}{} {}", words.empty() ? "" : ", ", n, what);
   };
@@ -430,7 +430,7 @@ Result<void> SqliteTarget::write_workflows(std::int64_t block,
     const std::int64_t from = block * kTransferWorkflows, to = from + kTransferWorkflows;
     Statement gone(db_, queries::transfer::delete_workflows);
     gone.bind(from, to).run();
-    for (const char* old :
+    for (const Query& old :
          {queries::transfer::delete_workflow_rows, queries::transfer::delete_workflow_texts})
       Statement(db_, old).bind(from, to).run();
     Statement row(db_, queries::transfer::insert_workflows);

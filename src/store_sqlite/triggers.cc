@@ -34,7 +34,7 @@ std::optional<std::int64_t> optional_us(const std::optional<WallTime>& at) {
 
 }  // namespace
 
-TriggerStatements::TriggerStatements(Database& db)
+TriggerStatements::TriggerStatements(Disk& db)
     : load(db, queries::triggers::load),
       count(db, queries::triggers::count),
       insert(db, queries::triggers::insert),
@@ -46,7 +46,7 @@ TriggerStatements::TriggerStatements(Database& db)
       latest(db, queries::triggers::latest),
       forget(db, queries::triggers::forget) {}
 
-TriggerReads::TriggerReads(Database& db)
+TriggerReads::TriggerReads(Disk& db)
     : one(db, queries::triggers::load),
       list(db, queries::triggers::list),
       events(db, queries::triggers::events) {}
@@ -145,7 +145,7 @@ OperationResult SqliteStore::run_trigger(const Op& op) {
   OperationResult result = rules.run(op);
   if (const auto* error = std::get_if<Error>(&result);
       error != nullptr && error->code == ErrorCode::internal)
-    throw SqlError{SQLITE_CORRUPT, error->message};
+    throw damaged(error->message);
   if (rules.made() != 0) made_.push_back(rules.made());
   return result;
 }
@@ -205,7 +205,7 @@ void SqliteStore::fire_ends() {
   if (MS_MUTANT(ends_fire_nothing)) return ends_.clear();
   TriggerRules rules(trigger_rows_, now_.wall);
   const auto made = rules.run(watches_, std::exchange(ends_, {}));
-  if (!made) throw SqlError{SQLITE_CORRUPT, made.error().message};
+  if (!made) throw damaged(made.error().message);
   made_.insert(made_.end(), made->begin(), made->end());
   settle();
 }
@@ -223,7 +223,7 @@ auto SqliteStore::read_triggers(F&& what) const -> decltype(what(std::declval<Tr
     }();
     give_back(std::move(reader));
     return answer;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }

@@ -21,7 +21,7 @@ namespace {
 // An invariant as a query that counts its violations.
 struct Invariant {
   const char* what;
-  const char* sql;
+  sql::Query sql;
 };
 
 constexpr Invariant kInvariants[] = {
@@ -188,10 +188,9 @@ Result<VerifyReport> SqliteStore::verify_showing(const VerifyProgress& progress)
     verify_audit(db, known, report.problems);
     step();
     return report;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     VerifyReport report;
-    if ((error.code & 0xff) != SQLITE_CORRUPT && (error.code & 0xff) != SQLITE_NOTADB)
-      return to_error(error);
+    if (error.fault != DiskFault::damaged) return to_error(error);
     report.problems.push_back(fmt::format("the file is damaged: {}", error.message));
     return report;
   }
@@ -210,9 +209,9 @@ Result<void> write_copy(const std::string& from, const std::string& vfs, const s
     Database db(from, Database::Mode::read_only, vfs);
     Statement(db, "VACUUM INTO ?").bind(file).run();
     Database made(file, Database::Mode::read_write, "");
-    made.execute(queries::queues::mark_backup);
-  } catch (const SqlError& error) {
-    if (!is_full(error.code)) return to_error(error);
+    Statement(made, queries::queues::mark_backup).run();
+  } catch (const DiskError& error) {
+    if (error.fault != DiskFault::full) return to_error(error);
     return Error{.code = ErrorCode::storage_full,
                  .message = fmt::format("{}: the disk is full: free space, or back up to another "
                                         "file system",
@@ -235,7 +234,7 @@ Result<void> SqliteStore::backup(const std::string& directory) const {
   try {
     Database db(path_, Database::Mode::read_only, options_.vfs);
     schema_of(db);
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   } catch (const Error& error) {
     return error;

@@ -20,7 +20,7 @@ inline bool is_written_once(WorkflowRow kind) {
 
 // Statements on one of the two tables.
 struct WorkflowRowStatements {
-  WorkflowRowStatements(Database& db, bool once);
+  WorkflowRowStatements(Disk& db, bool once);
   Statement row, put, remove, rows_up, rows_down, prune;
 };
 

@@ -41,7 +41,7 @@ std::string select_row(bool once) {
 
 }  // namespace
 
-WorkflowRowStatements::WorkflowRowStatements(Database& db, bool once)
+WorkflowRowStatements::WorkflowRowStatements(Disk& db, bool once)
     : row(db, select_row(once).c_str()),
       put(db, fmt::format("INSERT OR REPLACE INTO {} (workflow, kind, number, text) VALUES (?, ?, "
                           "?, ?)",
@@ -64,7 +64,7 @@ WorkflowRowStatements::WorkflowRowStatements(Database& db, bool once)
                             table_of(once))
                     .c_str()) {}
 
-WorkflowStatements::WorkflowStatements(Database& db)
+WorkflowStatements::WorkflowStatements(Disk& db)
     : load(db, queries::workflows::load),
       by_key(db, queries::workflows::by_key),
       insert(db, queries::workflows::insert),
@@ -81,7 +81,7 @@ WorkflowStatements::WorkflowStatements(Database& db)
       let_children_go(db, queries::workflows::let_children_go),
       prune(db, queries::workflows::prune) {}
 
-WorkflowReads::WorkflowReads(Database& db)
+WorkflowReads::WorkflowReads(Disk& db)
     : one(db, queries::workflows::load),
       list(db, queries::workflows::list),
       row(db, select_row(false).c_str()),
@@ -198,7 +198,7 @@ namespace {
 template <class T>
 T or_throw(Result<T> result) {
   if (result) return std::move(*result);
-  throw SqlError{SQLITE_CORRUPT, result.error().message};
+  throw damaged(result.error().message);
 }
 
 }  // namespace
@@ -227,7 +227,7 @@ bool SqliteStore::settle_workflows() {
       end.description = std::move(row.description);
     }
     const auto done = rules.ended(end);
-    if (!done) throw SqlError{SQLITE_CORRUPT, done.error().message};
+    if (!done) throw damaged(done.error().message);
   }
   write_workflows(rules);
   return true;
@@ -244,8 +244,7 @@ OperationResult SqliteStore::run_workflow(F&& what) {
   WorkflowRules rules(workflow_rows_, now_.wall, &kept_workflows_);
   auto done = what(rules);
   if (!done) {
-    if (done.error().code == ErrorCode::internal)
-      throw SqlError{SQLITE_CORRUPT, done.error().message};
+    if (done.error().code == ErrorCode::internal) throw damaged(done.error().message);
     return done.error();
   }
   write_workflows(rules);
@@ -318,14 +317,14 @@ bool SqliteStore::prune_workflows(int limit) {
     begin_write();
     workflows_touched_ = true;
     workflow_sql_->let_children_go.bind(id, kGoesWithParent.us()).run();
-    if (sqlite3_changes(db_->handle()) > 0) {
+    if (workflow_sql_->let_children_go.changes() > 0) {
       state = WorkflowState::completed;
       kept_workflows_.forget();
     }
     for (Statement* prune : {&workflow_sql_->texts.prune, &workflow_sql_->rows.prune}) {
       if (left <= 0) break;
       prune->bind(id, left).run();
-      left -= sqlite3_changes(db_->handle());
+      left -= static_cast<int>(prune->changes());
     }
     if (--left <= 0) continue;
     const auto record = workflow_rows_.load(id);
@@ -394,7 +393,7 @@ auto SqliteStore::read_workflows(F&& what) const -> decltype(what(std::declval<R
     }();
     give_back(std::move(reader));
     return answer;
-  } catch (const SqlError& error) {
+  } catch (const DiskError& error) {
     return to_error(error);
   }
 }

@@ -33,9 +33,9 @@ def check_generator():
         "-- postgres: SELECT other\n-- postgres:   FROM t;\n\n-- name: b\nDELETE FROM t;\n")
     assert header is not None, messages
     assert "namespace mainspring::queries::jobs {" in header, header
-    assert 'const char* a =\n    R"sql(SELECT \'[;\\\' || x FROM t WHERE y = ?)sql";' in header, header
-    assert 'const char* b =\n    R"sql(DELETE FROM t)sql";' in header, header
-    assert "other" not in header, header
+    assert ('Query a{"jobs.a",\n    R"sql(SELECT \'[;\\\' || x FROM t WHERE y = ?)sql",\n'
+            '    R"sql(SELECT other FROM t)sql"};') in header, header
+    assert 'Query b{"jobs.b",\n    R"sql(DELETE FROM t)sql",\n    nullptr};' in header, header
     for text, message in [
             ("-- name: a\nSELECT 1;\n-- name: a\nSELECT 2;\n", "name a: used twice in this file"),
             ("SELECT 1;\n", "statement without a `-- name:` line"),
@@ -45,6 +45,7 @@ def check_generator():
             ("-- name: a\n;\n", "statement a: empty"),
             ("-- name: A b\nSELECT 1;\n", "name 'A b': must be lower case"),
             ("-- postgres: SELECT 1;\n", "postgres: must follow a complete statement"),
+            ("-- name: a\nSELECT 1;\n-- postgres: SELECT\n", "no ; at the end of its form for"),
     ]:
         header, messages = generate(text)
         assert header is None and message in messages, (text, messages)

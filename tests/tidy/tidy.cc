@@ -13,14 +13,13 @@ namespace mainspring::tidy {
 namespace {
 
 const std::map<std::string_view, int> kFloors = {
-    {"base", 0},        {"dashboard", 0}, {"env", 1},          {"model", 2},
-    {"telemetry", 2},   {"tls", 2},       {"outgoing", 2},     {"store", 3},
-    {"api", 4},         {"workflow", 5},  {"trigger", 5},      {"tracing", 5},
-    {"peer", 7},        {"broker", 7},    {"store_sqlite", 6}, {"store_postgres", 6},
-    {"scheduler", 8},   {"scale", 8},     {"worker", 8},       {"client", 8},
-    {"callbacks", 9},   {"folders", 9},   {"host", 9},         {"redrive", 9},
-    {"engine", 10},     {"http", 11},     {"roles", 12},       {"cli", 12},
-    {"test_server", 9}, {"testing", 12}};
+    {"base", 0},         {"dashboard", 0},      {"env", 1},       {"model", 2},  {"telemetry", 2},
+    {"tls", 2},          {"outgoing", 2},       {"store", 3},     {"api", 4},    {"workflow", 5},
+    {"trigger", 5},      {"tracing", 5},        {"peer", 7},      {"broker", 7}, {"sql_store", 5},
+    {"store_sqlite", 6}, {"store_postgres", 6}, {"scheduler", 8}, {"scale", 8},  {"worker", 8},
+    {"client", 8},       {"callbacks", 9},      {"folders", 9},   {"host", 9},   {"redrive", 9},
+    {"engine", 10},      {"http", 11},          {"roles", 12},    {"cli", 12},   {"test_server", 9},
+    {"testing", 12}};
 
 // A public header is on the floor of the module whose interface it is.
 struct PublicHeader {
