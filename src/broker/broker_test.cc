@@ -9,8 +9,8 @@
 #include <future>
 #include <thread>
 
+#include "disk_sqlite/sqlite_store.h"
 #include "model/schedule.h"
-#include "store_sqlite/sqlite_store.h"
 
 using namespace mainspring;
 using namespace std::chrono_literals;

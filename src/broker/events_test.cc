@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "broker/broker.h"
-#include "store_sqlite/sqlite_store.h"
+#include "disk_sqlite/sqlite_store.h"
 
 using namespace mainspring;
 using namespace std::chrono_literals;

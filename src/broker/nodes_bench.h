@@ -14,7 +14,7 @@
 
 #include "base/mutex.h"
 #include "broker/broker.h"
-#include "store_sqlite/sqlite_store.h"
+#include "disk_sqlite/sqlite_store.h"
 
 namespace mainspring {
 

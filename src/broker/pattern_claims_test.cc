@@ -7,8 +7,8 @@
 #include <set>
 
 #include "broker/broker.h"
+#include "disk_sqlite/sqlite_store.h"
 #include "model/queue_pattern.h"
-#include "store_sqlite/sqlite_store.h"
 
 using namespace mainspring;
 using namespace std::chrono_literals;

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "broker/explain.h"
-#include "store_sqlite/sqlite_store.h"
+#include "disk_sqlite/sqlite_store.h"
 
 using namespace mainspring;
 using namespace std::chrono_literals;

@@ -4,9 +4,9 @@
 #include "cli/handlers.h"
 #include "cli/shared_store.h"
 #include "cli/support.h"
+#include "disk_sqlite/inspect.h"
 #include "engine/callback_keys.h"
 #include "env/clock.h"
-#include "store_sqlite/inspect.h"
 
 namespace mainspring::cli {
 namespace {

@@ -29,6 +29,7 @@
 #include "cli/tls_reload.h"
 #include "cli/version.h"
 #include "cli/watchdog.h"
+#include "disk_sqlite/inspect.h"
 #include "engine/callback_keys.h"
 #include "engine/node.h"
 #include "env/clock.h"
@@ -44,7 +45,6 @@
 #include "store/access_operations.h"
 #include "store/shared_store.h"
 #include "store_postgres/inspect.h"
-#include "store_sqlite/inspect.h"
 #include "test_server/test_control.h"
 #include "tls/tls.h"
 #include "tracing/settings.h"
@@ -599,8 +599,7 @@ Result<int> serve_node(const Invocation& invocation, Io& io, const TestMode* tes
                                       clock);
   std::optional<TestParts> test_parts;
   if (test != nullptr) test_parts.emplace(TestParts{.mode = *test, .clock = test_clock});
-  if (test == nullptr)
-    MS_TRY(wait_for_store(invocation, manager, signals.stop(), clock, log));
+  if (test == nullptr) MS_TRY(wait_for_store(invocation, manager, signals.stop(), clock, log));
   if (signals.stop().stop_requested()) return kExitOk;
   MS_TRY(wire(invocation, clock, log, registry, test_parts ? &*test_parts : nullptr, wired));
   reload.set(wired.tls_reload.get());

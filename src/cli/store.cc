@@ -14,10 +14,10 @@
 #include "cli/shared_store.h"
 #include "cli/store_metrics.h"
 #include "cli/support.h"
+#include "disk_sqlite/inspect.h"
+#include "disk_sqlite/sqlite_store.h"
 #include "env/clock.h"
 #include "store_postgres/inspect.h"
-#include "store_sqlite/inspect.h"
-#include "store_sqlite/sqlite_store.h"
 
 namespace mainspring::cli {
 namespace {

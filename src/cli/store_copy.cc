@@ -7,18 +7,18 @@
 #include "cli/handlers.h"
 #include "cli/shared_store.h"
 #include "cli/support.h"
+#include "disk_sqlite/transfer.h"
 #include "engine/copy_store.h"
 #include "env/clock.h"
 #include "store_postgres/transfer.h"
-#include "store_sqlite/transfer.h"
 
 namespace mainspring::cli {
 namespace {
 
 using Stage = CopyProgress::Stage;
 
-constexpr Duration kLineEvery = std::chrono::seconds(5);         // without a terminal
-constexpr Duration kShowEvery = std::chrono::seconds(1);         // with one
+constexpr Duration kLineEvery = std::chrono::seconds(5);  // without a terminal
+constexpr Duration kShowEvery = std::chrono::seconds(1);  // with one
 constexpr Duration kLongestFence = std::chrono::hours(1);
 
 // One end: a directory or a URL.

@@ -23,10 +23,10 @@
 #include "cli/support.h"
 #include "cli/version.h"
 #include "client/calls.h"
+#include "disk_sqlite/inspect.h"
 #include "env/clock.h"
 #include "env/fd.h"
 #include "env/private_files.h"
-#include "store_sqlite/inspect.h"
 
 namespace mainspring::cli {
 namespace {

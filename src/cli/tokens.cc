@@ -12,11 +12,11 @@
 #include "cli/sheet.h"
 #include "cli/support.h"
 #include "client/calls.h"
+#include "disk_sqlite/inspect.h"
+#include "disk_sqlite/sqlite_store.h"
 #include "env/clock.h"
 #include "model/token_text.h"
 #include "store/ended_sessions.h"
-#include "store_sqlite/inspect.h"
-#include "store_sqlite/sqlite_store.h"
 
 namespace mainspring::cli {
 namespace {

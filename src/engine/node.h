@@ -10,12 +10,12 @@
 
 #include "broker/broker_options.h"
 #include "callbacks/callbacks.h"
+#include "disk_sqlite/sqlite_store.h"
 #include "engine/cluster_peers.h"
 #include "env/clock.h"
 #include "redrive/redrives.h"
 #include "scheduler/scheduler.h"
 #include "store_postgres/postgres_store.h"
-#include "store_sqlite/sqlite_store.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 #include "tracing/settings.h"

@@ -22,12 +22,12 @@
 
 #include "api/shapes.h"
 #include "broker/broker.h"
+#include "disk_sqlite/sqlite_store.h"
 #include "env/clock.h"
 #include "env/random.h"
 #include "http/server.h"
 #include "model/token_text.h"
 #include "scheduler/scheduler.h"
-#include "store_sqlite/sqlite_store.h"
 #include "tls/tls_testing.h"
 
 namespace mainspring::test {

@@ -6,8 +6,8 @@
 
 #include "base/mutant.h"
 #include "broker/broker.h"
+#include "disk_sqlite/sqlite_store.h"
 #include "scheduler/scheduler.h"
-#include "store_sqlite/sqlite_store.h"
 
 using namespace mainspring;
 using namespace std::chrono_literals;

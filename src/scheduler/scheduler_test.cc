@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "broker/broker.h"
-#include "store_sqlite/sqlite_store.h"
+#include "disk_sqlite/sqlite_store.h"
 
 using namespace mainspring;
 using namespace std::chrono_literals;

@@ -7,9 +7,9 @@
 
 #include "broker/broker.h"
 #include "broker/schedule_plans.h"
+#include "disk_sqlite/sqlite_store.h"
 #include "env/time_zone.h"
 #include "scheduler/scheduler.h"
-#include "store_sqlite/sqlite_store.h"
 
 using namespace mainspring;
 using namespace std::chrono_literals;

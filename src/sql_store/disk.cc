@@ -11,12 +11,13 @@ Error to_error(const DiskError& error) {
       .message = error.message};
 }
 
-std::int64_t Disk::query_int(const Query& query) {
+std::int64_t Connection::query_int(const Query& query) {
   Statement statement(*this, query);
   return statement.bind().step() ? statement.integer(0) : 0;
 }
 
-Statement::Statement(Disk& disk, const Query& query) : cursor_(disk.prepare(query)) {}
+Statement::Statement(Connection& connection, const Query& query)
+    : cursor_(connection.prepare(query)) {}
 
 void Statement::fail_unknown(int column, std::int64_t value) const {
   throw damaged(fmt::format("the store is damaged: {} has the unknown value {}",
@@ -25,7 +26,7 @@ void Statement::fail_unknown(int column, std::int64_t value) const {
 
 Snapshot::~Snapshot() {
   try {
-    disk_.roll_back();
+    connection_.roll_back();
   } catch (const DiskError&) {
     // The connection is lost, and its snapshot with it.
   }

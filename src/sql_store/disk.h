@@ -1,18 +1,21 @@
 // The seam between the engine and the database below it: named statements, one durable commit per
 // batch, and snapshots for readers. It knows no SQLite and no libpq.
 //
-// Threads: a disk and its cursors are used by one thread at a time.
+// Threads: a connection and its cursors are used by one thread at a time.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "mainspring/result.h"
+#include "mainspring/time.h"
 
 namespace mainspring::sql {
 
@@ -77,10 +80,10 @@ class Cursor {
 
 enum class Access { read, write };
 
-// One connection. All its cursors must be gone before it is.
-class Disk {
+// All its cursors must be gone before a connection is.
+class Connection {
  public:
-  virtual ~Disk() = default;
+  virtual ~Connection() = default;
   virtual std::unique_ptr<Cursor> prepare(const Query& query) = 0;
   // read: a snapshot, until roll_back().
   virtual void begin(Access access) = 0;
@@ -95,11 +98,38 @@ class Disk {
   std::int64_t query_int(const Query& query);
 };
 
+// The opened database of one store.
+class Disk {
+ public:
+  virtual ~Disk() = default;
+  // For messages: the directory, or the database. Any thread.
+  virtual std::string place() const = 0;
+  virtual Connection& writer() = 0;
+  // A new connection that sees committed data only. Any thread.
+  virtual std::unique_ptr<Connection> reader() const = 0;
+  // Commits what the writer wrote. Throws if that would not reach a later start.
+  virtual void commit() = 0;
+
+  // Called before each batch: whether new jobs are refused for lack of space.
+  virtual bool refuses_new_jobs(Instant now) = 0;
+  // After DiskFault::full: frees space for a batch without new jobs. False: another try is useless.
+  virtual bool find_space() = 0;
+  // Why new jobs are refused, and until when; "" = they are not. Any thread.
+  virtual std::string shortage() const = 0;
+  // Runs a write that the opening of a store depends on, also when there is little space.
+  virtual void with_reserve(const std::function<void()>& write) = 0;
+
+  // Adds what is wrong below the rows. Any thread, with a connection of reader().
+  virtual void check_pages(Connection& reader, std::vector<std::string>& problems) const = 0;
+  // Writes a copy to a new directory. Any thread. Errors: see Store::backup.
+  virtual Result<void> backup(const std::string& directory) const = 0;
+};
+
 // A prepared statement, created once and used many times: bind(), then step() until it returns
 // false, then reset() before the next use (run() does all of it for a statement without rows).
 class Statement {
  public:
-  Statement(Disk& disk, const Query& query);
+  Statement(Connection& connection, const Query& query);
 
   template <class... Args>
   Statement& bind(const Args&... args) {
@@ -176,13 +206,15 @@ class ResetGuard {
 // A read transaction, so that several statements see the same state.
 class Snapshot {
  public:
-  explicit Snapshot(Disk& disk) : disk_(disk) { disk_.begin(Access::read); }
+  explicit Snapshot(Connection& connection) : connection_(connection) {
+    connection_.begin(Access::read);
+  }
   ~Snapshot();
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;
 
  private:
-  Disk& disk_;
+  Connection& connection_;
 };
 
 }  // namespace mainspring::sql

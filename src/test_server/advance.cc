@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "api/json.h"
-#include "store_sqlite/inspect.h"
+#include "disk_sqlite/inspect.h"
 #include "test_server/test_control.h"
 
 namespace mainspring {

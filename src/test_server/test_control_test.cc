@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "store_sqlite/sqlite_store.h"
+#include "disk_sqlite/sqlite_store.h"
 
 namespace mainspring {
 namespace {

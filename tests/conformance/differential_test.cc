@@ -4,9 +4,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "disk_sqlite/sqlite_store.h"
 #include "scale.h"
 #include "simulation/sim_vfs.h"
-#include "store_sqlite/sqlite_store.h"
 
 namespace mainspring {
 namespace {

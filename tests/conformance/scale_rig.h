@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "disk_sqlite/sqlite_store.h"
 #include "env/clock.h"
-#include "store_sqlite/sqlite_store.h"
 
 namespace mainspring::scale_testing {
 

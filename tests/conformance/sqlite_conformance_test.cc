@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "conformance/bench.h"
-#include "store_sqlite/sqlite_store.h"
+#include "disk_sqlite/sqlite_store.h"
 
 namespace mainspring {
 namespace {

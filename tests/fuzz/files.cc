@@ -11,11 +11,11 @@
 #include "api/shapes.h"
 #include "api/trigger_shapes.h"
 #include "api/workflow_shapes.h"
+#include "disk_sqlite/inspect.h"
+#include "disk_sqlite/sqlite_store.h"
 #include "env/clock.h"
 #include "host/deploy.h"
 #include "host/zip.h"
-#include "store_sqlite/inspect.h"
-#include "store_sqlite/sqlite_store.h"
 #include "targets.h"
 
 namespace fs = std::filesystem;

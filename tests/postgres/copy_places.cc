@@ -6,11 +6,11 @@
 
 #include <filesystem>
 
+#include "disk_sqlite/database.h"
+#include "disk_sqlite/sqlite_store.h"
+#include "disk_sqlite/transfer.h"
 #include "postgres/places.h"
 #include "store_postgres/transfer.h"
-#include "store_sqlite/database.h"
-#include "store_sqlite/sqlite_store.h"
-#include "store_sqlite/transfer.h"
 
 namespace mainspring::pg_testing {
 namespace {

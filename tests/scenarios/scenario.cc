@@ -44,10 +44,10 @@
 
 #include "broker/broker.h"
 #include "broker/schedule_plans.h"
+#include "disk_sqlite/sqlite_store.h"
 #include "env/clock.h"
 #include "scheduler/scheduler.h"
 #include "simulation/sim_vfs.h"
-#include "store_sqlite/sqlite_store.h"
 
 namespace mainspring {
 namespace {

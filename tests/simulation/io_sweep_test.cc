@@ -5,10 +5,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "disk_sqlite/sqlite_store.h"
 #include "env/clock.h"
 #include "scale.h"
 #include "simulation/mirror_store.h"
-#include "store_sqlite/sqlite_store.h"
 
 namespace mainspring::simulation {
 namespace {

@@ -52,7 +52,7 @@ inline std::string host(const std::string& test_case) {
   return unit("host_folders_test", test_case);
 }
 inline std::string sqlite(const std::string& test_case) {
-  return unit("store_sqlite_test", test_case);
+  return unit("disk_sqlite_test", test_case);
 }
 inline std::string io_sweep(const std::string& test_case) {
   return fmt::format("{}/io_sweep_test --abort-after=1 -tc='{}'", kPrograms, test_case);

@@ -55,7 +55,7 @@ std::map<std::string, std::string> host_defects() {
       {"host_missing_folder_fires", host("a folder?s schedule is in the engine?*")},
       {"host_whole_environment", host("a continuous job runs in its working copy*")},
       {"client_certificate_read_once", unit("tls_test", "a client uses certificate files*")},
-      {"long_log_stays", unit("store_sqlite_test", "the log is short again after*")},
+      {"long_log_stays", unit("disk_sqlite_test", "the log is short again after*")},
       {"clock_glitch_stays", unit("scheduler_test", "after a forward glitch of the clock*")},
       {"zone_change_waits_for_a_tick", unit("scheduler_test", "new rules of a time zone*")},
       {"host_folder_as_root", host("a root server runs no folder as root by itself")},
@@ -97,7 +97,7 @@ std::map<std::string, std::string> worker_defects() {
   };
 }
 
-// Of src/store_sqlite: leases by name, schedules, follow-ups, tokens and the audit, sessions.
+// Of src/sql_store: leases by name, schedules, follow-ups, tokens and the audit, sessions.
 std::map<std::string, std::string> store_defects() {
   return {
       {"kept_workflow_not_rolled_back", io_sweep("the end of a step that a full disk*")},

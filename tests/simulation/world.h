@@ -18,6 +18,7 @@
 
 #include "blackbox/history.h"
 #include "broker/broker.h"
+#include "disk_sqlite/sqlite_store.h"
 #include "env/clock.h"
 #include "env/random.h"
 #include "scheduler/scheduler.h"
@@ -32,7 +33,6 @@
 #include "simulation/quarantine_invariant.h"
 #include "simulation/sim_vfs.h"
 #include "simulation/trigger_invariant.h"
-#include "store_sqlite/sqlite_store.h"
 
 namespace mainspring::simulation {
 

@@ -13,13 +13,17 @@ namespace mainspring::tidy {
 namespace {
 
 const std::map<std::string_view, int> kFloors = {
-    {"base", 0},         {"dashboard", 0},      {"env", 1},       {"model", 2},  {"telemetry", 2},
-    {"tls", 2},          {"outgoing", 2},       {"store", 3},     {"api", 4},    {"workflow", 5},
-    {"trigger", 5},      {"tracing", 5},        {"peer", 7},      {"broker", 7}, {"sql_store", 5},
-    {"store_sqlite", 6}, {"store_postgres", 6}, {"scheduler", 8}, {"scale", 8},  {"worker", 8},
-    {"client", 8},       {"callbacks", 9},      {"folders", 9},   {"host", 9},   {"redrive", 9},
-    {"engine", 10},      {"http", 11},          {"roles", 12},    {"cli", 12},   {"test_server", 9},
-    {"testing", 12}};
+    {"base", 0},       {"dashboard", 0},    {"env", 1},
+    {"model", 2},      {"telemetry", 2},    {"tls", 2},
+    {"outgoing", 2},   {"store", 3},        {"api", 4},
+    {"workflow", 5},   {"trigger", 5},      {"tracing", 5},
+    {"sql_store", 6},  {"disk_sqlite", 7},  {"store_postgres", 7},
+    {"peer", 8},       {"broker", 8},       {"scheduler", 9},
+    {"scale", 9},      {"worker", 9},       {"client", 9},
+    {"callbacks", 10}, {"folders", 10},     {"host", 10},
+    {"redrive", 10},   {"test_server", 10}, {"engine", 11},
+    {"http", 12},      {"roles", 13},       {"cli", 13},
+    {"testing", 13}};
 
 // A public header is on the floor of the module whose interface it is.
 struct PublicHeader {
@@ -32,18 +36,18 @@ const std::map<std::string_view, PublicHeader> kPublicHeaders = {
     {"mainspring/schedule.h", {"model", 2}},      {"mainspring/lease.h", {"model", 2}},
     {"mainspring/session.h", {"model", 2}},       {"mainspring/workflow.h", {"model", 2}},
     {"mainspring/limits.h", {"model", 2}},        {"mainspring/trigger.h", {"model", 2}},
-    {"mainspring/breaker.h", {"model", 2}},       {"mainspring/slot.h", {"worker", 8}},
-    {"mainspring/timer.h", {"worker", 8}},        {"mainspring/worker.h", {"worker", 8}},
-    {"mainspring/context.h", {"worker", 8}},      {"mainspring/engine.h", {"engine", 10}},
-    {"mainspring/reflect.h", {"engine", 10}},     {"mainspring/role.h", {"roles", 12}},
-    {"mainspring/testing.h", {"testing", 12}},    {"mainspring/why.h", {"model", 2}},
+    {"mainspring/breaker.h", {"model", 2}},       {"mainspring/slot.h", {"worker", 9}},
+    {"mainspring/timer.h", {"worker", 9}},        {"mainspring/worker.h", {"worker", 9}},
+    {"mainspring/context.h", {"worker", 9}},      {"mainspring/engine.h", {"engine", 11}},
+    {"mainspring/reflect.h", {"engine", 11}},     {"mainspring/role.h", {"roles", 13}},
+    {"mainspring/testing.h", {"testing", 13}},    {"mainspring/why.h", {"model", 2}},
     {"mainspring/event.h", {"model", 2}},         {"mainspring/dead.h", {"model", 2}},
-    {"mainspring/held_job.h", {"worker", 8}},     {"mainspring/queues.h", {"engine", 10}},
-    {"mainspring/breakers.h", {"engine", 10}},    {"mainspring/quarantine.h", {"engine", 10}},
-    {"mainspring/dead_letter.h", {"engine", 10}}, {"mainspring/schedules.h", {"engine", 10}},
-    {"mainspring/sessions.h", {"engine", 10}},    {"mainspring/workflows.h", {"engine", 10}},
-    {"mainspring/triggers.h", {"engine", 10}},    {"mainspring/search.h", {"model", 2}},
-    {"mainspring/bulk.h", {"engine", 10}},        {"mainspring/history.h", {"model", 2}},
+    {"mainspring/held_job.h", {"worker", 9}},     {"mainspring/queues.h", {"engine", 11}},
+    {"mainspring/breakers.h", {"engine", 11}},    {"mainspring/quarantine.h", {"engine", 11}},
+    {"mainspring/dead_letter.h", {"engine", 11}}, {"mainspring/schedules.h", {"engine", 11}},
+    {"mainspring/sessions.h", {"engine", 11}},    {"mainspring/workflows.h", {"engine", 11}},
+    {"mainspring/triggers.h", {"engine", 11}},    {"mainspring/search.h", {"model", 2}},
+    {"mainspring/bulk.h", {"engine", 11}},        {"mainspring/history.h", {"model", 2}},
     {"mainspring/backlog.h", {"model", 2}},       {"mainspring/marks.h", {"model", 2}},
     {"mainspring/workers.h", {"model", 2}}};
 

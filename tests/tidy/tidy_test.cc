@@ -22,7 +22,7 @@ constexpr std::array kExcuses = {
     Excuse{"src/base/mutex.h", "mutex", "this is the annotated wrapper itself"},
     Excuse{"src/telemetry/log.cc", "clock", "a log line carries the time of its writing"},
     Excuse{"src/cli/settings.cc", "function", "a table of settings, a row each"},
-    Excuse{"src/store_sqlite/statements.cc", "function", "a list of statements, one each"},
+    Excuse{"src/sql_store/statements.cc", "function", "a list of statements, one each"},
     Excuse{"include/mainspring/errors.def", "columns", "a table: one row per code"},
 };
 
