@@ -1,4 +1,4 @@
-// Database: SQLite behind sql::Connection.
+// Database: sql::Connection over SQLite.
 #pragma once
 
 #include <sqlite3.h>
