@@ -1,4 +1,4 @@
-// The embedded store: a directory with a SQLite database. docs/internals/store_sqlite.md describes
+// The embedded store: a directory with a SQLite database. docs/internals/sql_store.md describes
 // the layout.
 //
 //   DIR/mainspring.db      the database, WAL mode, synchronous=FULL

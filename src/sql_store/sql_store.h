@@ -1,5 +1,5 @@
 // The engine: order, leases, limits, sessions and counters in memory; each batch is written through
-// to a disk in one durable commit. docs/internals/store_sqlite.md describes the tables.
+// to a disk in one durable commit. docs/internals/sql_store.md describes the tables.
 #pragma once
 
 #include <cstddef>
