@@ -6,6 +6,8 @@
 #
 # A file is a sequence of statements. A statement follows its `-- name:` line and ends with `;` at
 # the end of a line. `-- postgres:` lines after it hold its form for PostgreSQL; the last ends with `;`.
+# `-- part: job_columns` begins a text that also ends with `;`: later statements of the file, in both
+# forms, include it as {job_columns}.
 # Other lines with `--` are comments. The lines of a statement are joined with one space.
 cmake_minimum_required(VERSION 3.22)
 
@@ -21,6 +23,13 @@ macro(mainspring_add_query)
     else()
       string(REGEX REPLACE "${semicolon}$" "" form "${form}")
       set(form "R\"sql(${form})sql\"")
+    endif()
+    foreach(part IN LISTS parts)
+      string(REPLACE "{${part}}" "${part_${part}}" statement "${statement}")
+      string(REPLACE "{${part}}" "${part_${part}}" form "${form}")
+    endforeach()
+    if("${statement}${form}" MATCHES "{[a-z0-9_]+}")
+      message(FATAL_ERROR "${file}: statement ${complete}: no part ${CMAKE_MATCH_0} before it")
     endif()
     string(APPEND constants
       "inline constexpr sql::Query ${complete}{\"${subject}.${complete}\",\n    R\"sql(${statement})sql\",\n    ${form}}${semicolon}\n")
@@ -46,7 +55,9 @@ function(mainspring_queries_of file out)
   string(REPLACE "\n" ";" lines "${text}")
   set(constants "")
   set(names "")
-  set(name "")       # of the statement that is being read
+  set(parts "")
+  set(is_part FALSE) # what is being read
+  set(name "")       # of the statement or part that is being read
   set(statement "")
   set(complete "")   # the name and text of a statement that its form for PostgreSQL may follow
   set(postgres "")   # that form, as far as it was read
@@ -62,8 +73,9 @@ function(mainspring_queries_of file out)
         message(FATAL_ERROR "${at}: postgres: must follow a complete statement")
       endif()
       string(APPEND postgres " ${CMAKE_MATCH_1}")
-    elseif(line MATCHES "^-- name:(.*)$")
-      string(STRIP "${CMAKE_MATCH_1}" next)
+    elseif(line MATCHES "^-- (name|part):(.*)$")
+      set(kind ${CMAKE_MATCH_1})
+      string(STRIP "${CMAKE_MATCH_2}" next)
       if(NOT name STREQUAL "")
         message(FATAL_ERROR "${at}: statement ${name}: no ; at its end")
       elseif(NOT next MATCHES "^[a-z][a-z0-9_]*$")
@@ -74,6 +86,7 @@ function(mainspring_queries_of file out)
       mainspring_add_query()
       list(APPEND names ${next})
       set(name ${next})
+      string(COMPARE EQUAL ${kind} part is_part)
     elseif(line MATCHES "^--")
       continue()
     elseif(name STREQUAL "")
@@ -86,7 +99,13 @@ function(mainspring_queries_of file out)
         if(statement STREQUAL "")
           message(FATAL_ERROR "${at}: statement ${name}: empty")
         endif()
-        set(complete ${name})
+        if(is_part)
+          list(APPEND parts ${name})
+          set(part_${name} "${statement}")
+          set(statement "")
+        else()
+          set(complete ${name})
+        endif()
         set(name "")
       endif()
     endif()

@@ -287,3 +287,41 @@ SELECT e.id, q.name, j.state, e.expires_at
 FROM expiring e JOIN jobs j ON j.id = e.id JOIN queues q ON q.id = j.queue
 WHERE e.expires_at <= ? AND j.started_at IS NULL
 ORDER BY e.expires_at, e.id LIMIT ?;
+
+-- The whole record. Grants show whether the job runs.
+-- part: job_columns
+j.id, q.name, k.name, j.state, j.priority, j.run_at, j.attempt, j.max_attempts, j.token, j.version,
+  j.started_at, j.finished_at, j.expires_at, b.created_at, b.args, b.timeout, b.tags, b.headers,
+  b.correlation_id, b.reply_to, b.unique_key, e.progress_value, e.progress_text, e.reason,
+  e.description, n.version, n.cancel_requested, e.checkpoint, e.result, b.follow_ups, b.session,
+  b.reply_session, j.flags, b.limit_key, CASE WHEN j.flags & 1073741824 <> 0 THEN (SELECT since FROM
+  quarantine z WHERE z.id = j.id) END, e.warning;
+
+-- part: job_joins
+JOIN bodies b ON b.id = j.id JOIN queues q ON q.id = j.queue JOIN kinds k ON k.id = j.kind
+  LEFT JOIN lease_notes n ON n.id = j.id LEFT JOIN extras e ON e.id = j.id;
+
+-- part: job_filter
+(j.queue = ?3 OR ?3 IS NULL) AND (j.kind = ?4 OR ?4 IS NULL) AND
+  (instr(b.tags, ?5) > 0 OR ?5 IS NULL);
+
+-- part: in_states
+(?6 = 0 OR (1 << j.state) & ?6 <> 0);
+
+-- name: get_job
+SELECT {job_columns} FROM jobs j {job_joins} WHERE j.id = ?;
+
+-- name: list_jobs
+SELECT {job_columns}
+FROM jobs j {job_joins}
+WHERE j.id < ?1 AND j.id >= ?2 AND {job_filter} AND {in_states} ORDER BY j.id DESC;
+
+-- name: list_dead
+SELECT {job_columns}
+FROM dead_letter d CROSS JOIN jobs j {job_joins}
+WHERE j.id = d.id AND d.id < ?1 AND d.id >= ?2 AND {job_filter} ORDER BY d.id DESC;
+
+-- name: list_quarantined
+SELECT {job_columns}
+FROM quarantine z CROSS JOIN jobs j {job_joins}
+WHERE j.id = z.id AND z.id < ?1 AND z.id >= ?2 AND {job_filter} AND {in_states} ORDER BY z.id DESC;

@@ -79,6 +79,33 @@ CROSS JOIN bodies b ON b.id = j.id
 CROSS JOIN main.sessions s ON s.queue = j.queue AND s.key = b.session
 WHERE t.id >= ?1 AND j.flags & 64 <> 0 AND j.state NOT IN (4, 6, 7);
 
+-- `sessions` becomes a view of this connection that shows up-to-date rows.
+-- name: drop_view
+DROP VIEW IF EXISTS temp.sessions;
+-- postgres: DROP VIEW IF EXISTS pg_temp.sessions;
+
+-- name: create_jobs_of
+CREATE TEMP TABLE IF NOT EXISTS jobs_of_sessions (id INTEGER PRIMARY KEY, jobs, head);
+-- postgres: CREATE TEMP TABLE IF NOT EXISTS jobs_of_sessions (id bigint PRIMARY KEY, jobs bigint,
+-- postgres: head bigint);
+
+-- name: create_view
+CREATE TEMP VIEW sessions AS
+SELECT s.id AS id, queue, key,
+  CASE WHEN token <> 0 OR stop <> 0 OR state_bytes > 0 THEN s.jobs ELSE coalesce(r.jobs, 0) END
+  AS jobs,
+  CASE WHEN token <> 0 OR stop <> 0 OR state_bytes > 0 THEN s.head ELSE coalesce(r.head, 0) END
+  AS head, stop, stopped_by, worker, token, lease, state_bytes, changed_at
+FROM main.sessions s LEFT JOIN jobs_of_sessions r ON r.id = s.id
+WHERE r.jobs > 0 OR token <> 0 OR stop <> 0 OR state_bytes > 0;
+-- postgres: CREATE TEMP VIEW sessions AS SELECT s.id AS id, queue, key,
+-- postgres: CASE WHEN token <> 0 OR stop <> 0 OR state_bytes > 0 THEN s.jobs ELSE coalesce(r.jobs, 0)
+-- postgres: END AS jobs,
+-- postgres: CASE WHEN token <> 0 OR stop <> 0 OR state_bytes > 0 THEN s.head ELSE coalesce(r.head, 0)
+-- postgres: END AS head, stop, stopped_by, worker, token, lease, state_bytes, changed_at
+-- postgres: FROM sessions s LEFT JOIN jobs_of_sessions r ON r.id = s.id
+-- postgres: WHERE r.jobs > 0 OR token <> 0 OR stop <> 0 OR state_bytes > 0;
+
 -- name: delete_jobs_of
 DELETE FROM jobs_of_sessions;
 

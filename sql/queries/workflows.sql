@@ -51,3 +51,47 @@ WHERE id < ? ORDER BY id DESC LIMIT ?;
 SELECT number, text
 FROM workflow_rows
 WHERE workflow = ? AND kind = ? AND number > ? ORDER BY number LIMIT ?;
+
+-- name: select_rows
+SELECT text FROM workflow_rows WHERE workflow = ? AND kind = ? AND number = ?;
+
+-- name: put_rows
+INSERT INTO workflow_rows (workflow, kind, number, text)
+VALUES (?, ?, ?, ?) ON CONFLICT (workflow, kind, number) DO UPDATE
+SET text = excluded.text;
+
+-- name: remove_rows
+DELETE FROM workflow_rows WHERE workflow = ? AND kind = ? AND number = ?;
+
+-- name: rows_up
+SELECT number, text FROM workflow_rows WHERE workflow = ? AND kind = ? ORDER BY number LIMIT ?;
+
+-- name: rows_down
+SELECT number, text FROM workflow_rows WHERE workflow = ? AND kind = ? ORDER BY number DESC LIMIT ?;
+
+-- name: prune_rows
+DELETE FROM workflow_rows
+WHERE workflow = ?1 AND (kind, number) IN (SELECT kind, number FROM workflow_rows WHERE workflow = ?1
+  ORDER BY kind, number LIMIT ?2);
+
+-- name: select_texts
+SELECT text FROM workflow_texts WHERE workflow = ? AND kind = ? AND number = ?;
+
+-- name: put_texts
+INSERT INTO workflow_texts (workflow, kind, number, text)
+VALUES (?, ?, ?, ?) ON CONFLICT (workflow, kind, number) DO UPDATE
+SET text = excluded.text;
+
+-- name: remove_texts
+DELETE FROM workflow_texts WHERE workflow = ? AND kind = ? AND number = ?;
+
+-- name: texts_up
+SELECT number, text FROM workflow_texts WHERE workflow = ? AND kind = ? ORDER BY number LIMIT ?;
+
+-- name: texts_down
+SELECT number, text FROM workflow_texts WHERE workflow = ? AND kind = ? ORDER BY number DESC LIMIT ?;
+
+-- name: prune_texts
+DELETE FROM workflow_texts
+WHERE workflow = ?1 AND (kind, number) IN (SELECT kind, number FROM workflow_texts WHERE workflow = ?1
+  ORDER BY kind, number LIMIT ?2);

@@ -18,28 +18,12 @@ constexpr std::size_t kMaxIdleReaders = 4;
 constexpr std::int64_t kListWindow = 10'000;
 constexpr std::int64_t kAheadWindow = 100'000;  // the same for ahead(), in each direction
 
-// The whole record. The grants show whether the job is running: see Leases.
-#define MS_JOB_COLUMNS                                                                        \
-  "j.id, q.name, k.name, j.state, j.priority, j.run_at, j.attempt, j.max_attempts, j.token, " \
-  "j.version, j.started_at, j.finished_at, j.expires_at, b.created_at, b.args, b.timeout, "   \
-  "b.tags, b.headers, b.correlation_id, b.reply_to, b.unique_key, e.progress_value, "         \
-  "e.progress_text, e.reason, e.description, n.version, n.cancel_requested, e.checkpoint, "   \
-  "e.result, b.follow_ups, b.session, b.reply_session, j.flags, b.limit_key, CASE WHEN "      \
-  "j.flags & 1073741824 <> 0 THEN (SELECT since FROM quarantine z WHERE z.id = j.id) END, "   \
-  "e.warning"
-#define MS_JOB_JOINS                                                                             \
-  " JOIN bodies b ON b.id = j.id JOIN queues q ON q.id = j.queue JOIN kinds k ON k.id = j.kind " \
-  "LEFT JOIN lease_notes n ON n.id = j.id LEFT JOIN extras e ON e.id = j.id "
-#define MS_JOB_FILTER                                                                \
-  "(?3 IS NULL OR j.queue = ?3) AND (?4 IS NULL OR j.kind = ?4) AND (?5 IS NULL OR " \
-  "instr(b.tags, ?5) > 0) "
-
 std::optional<WallTime> wall_or_none(const Statement& row, int column) {
   if (row.is_null(column)) return std::nullopt;
   return WallTime::from_us(row.integer(column));
 }
 
-// All columns except the args.
+// All columns of queries::jobs::get_job except the args.
 Job read_head(const Statement& row) {
   Job job;
   job.id = row.integer(0);
@@ -203,22 +187,15 @@ std::optional<std::int64_t> lookup(Statement& by_name, const std::string& name) 
 
 Reader::Reader(std::unique_ptr<Connection> connection)
     : db(std::move(connection)),
-      get_job(*db, "SELECT " MS_JOB_COLUMNS " FROM jobs j" MS_JOB_JOINS "WHERE j.id = ?"),
+      get_job(*db, queries::jobs::get_job),
       get_errors(*db, queries::jobs::get_errors),
       created_from(*db, queries::jobs::created_from),
       line_before(*db, queries::jobs::line_before),
       quarantined_before(*db, queries::jobs::quarantined_before),
       key_before(*db, queries::jobs::key_before),
-      list_jobs(*db, "SELECT " MS_JOB_COLUMNS " FROM jobs j" MS_JOB_JOINS
-                     "WHERE j.id < ?1 AND j.id >= ?2 AND " MS_JOB_FILTER
-                     "AND (?6 = 0 OR (1 << j.state) & ?6 <> 0) ORDER BY j.id DESC"),
-      list_dead(*db, "SELECT " MS_JOB_COLUMNS
-                     " FROM dead_letter d CROSS JOIN jobs j ON j.id = d.id" MS_JOB_JOINS
-                     "WHERE d.id < ?1 AND d.id >= ?2 AND " MS_JOB_FILTER "ORDER BY d.id DESC"),
-      list_quarantined(*db, "SELECT " MS_JOB_COLUMNS
-                            " FROM quarantine z CROSS JOIN jobs j ON j.id = z.id" MS_JOB_JOINS
-                            "WHERE z.id < ?1 AND z.id >= ?2 AND " MS_JOB_FILTER
-                            "AND (?6 = 0 OR (1 << j.state) & ?6 <> 0) ORDER BY z.id DESC"),
+      list_jobs(*db, queries::jobs::list_jobs),
+      list_dead(*db, queries::jobs::list_dead),
+      list_quarantined(*db, queries::jobs::list_quarantined),
       next_token(*db, queries::queues::next_token),
       live_job(*db, queries::jobs::live_job),
       next_id(*db, queries::queues::next_id),

@@ -30,39 +30,15 @@ WorkflowRecord read_workflow_record(Statement& row) {
           .data = std::string(row.text(6))};
 }
 
-const char* table_of(bool once) {
-  return once ? "workflow_texts" : "workflow_rows";
-}
-
-std::string select_row(bool once) {
-  return fmt::format("SELECT text FROM {} WHERE workflow = ? AND kind = ? AND number = ?",
-                     table_of(once));
-}
-
 }  // namespace
 
 WorkflowRowStatements::WorkflowRowStatements(Connection& db, bool once)
-    : row(db, select_row(once).c_str()),
-      put(db, fmt::format("INSERT OR REPLACE INTO {} (workflow, kind, number, text) VALUES (?, ?, "
-                          "?, ?)",
-                          table_of(once))
-                  .c_str()),
-      remove(db, fmt::format("DELETE FROM {} WHERE workflow = ? AND kind = ? AND number = ?",
-                             table_of(once))
-                     .c_str()),
-      rows_up(db, fmt::format("SELECT number, text FROM {} WHERE workflow = ? AND kind = ? ORDER "
-                              "BY number LIMIT ?",
-                              table_of(once))
-                      .c_str()),
-      rows_down(db, fmt::format("SELECT number, text FROM {} WHERE workflow = ? AND kind = ? ORDER "
-                                "BY number DESC LIMIT ?",
-                                table_of(once))
-                        .c_str()),
-      prune(db, fmt::format("DELETE FROM {0} WHERE workflow = ?1 AND (kind, number) IN (SELECT "
-                            "kind, number FROM {0} WHERE workflow = ?1 ORDER BY kind, number LIMIT "
-                            "?2)",
-                            table_of(once))
-                    .c_str()) {}
+    : row(db, once ? queries::workflows::select_texts : queries::workflows::select_rows),
+      put(db, once ? queries::workflows::put_texts : queries::workflows::put_rows),
+      remove(db, once ? queries::workflows::remove_texts : queries::workflows::remove_rows),
+      rows_up(db, once ? queries::workflows::texts_up : queries::workflows::rows_up),
+      rows_down(db, once ? queries::workflows::texts_down : queries::workflows::rows_down),
+      prune(db, once ? queries::workflows::prune_texts : queries::workflows::prune_rows) {}
 
 WorkflowStatements::WorkflowStatements(Connection& db)
     : load(db, queries::workflows::load),
@@ -84,8 +60,8 @@ WorkflowStatements::WorkflowStatements(Connection& db)
 WorkflowReads::WorkflowReads(Connection& db)
     : one(db, queries::workflows::load),
       list(db, queries::workflows::list),
-      row(db, select_row(false).c_str()),
-      text(db, select_row(true).c_str()),
+      row(db, queries::workflows::select_rows),
+      text(db, queries::workflows::select_texts),
       states(db, queries::workflows::states) {}
 
 // -- WorkflowRows ---------------------------------------------------------------------------------

@@ -36,7 +36,16 @@ def check_generator():
     assert ('Query a{"jobs.a",\n    R"sql(SELECT \'[;\\\' || x FROM t WHERE y = ?)sql",\n'
             '    R"sql(SELECT other FROM t)sql"};') in header, header
     assert 'Query b{"jobs.b",\n    R"sql(DELETE FROM t)sql",\n    nullptr};' in header, header
+    header, messages = generate(
+        "-- part: c\na,\n  b;\n-- name: x\nSELECT {c} FROM t;\n-- postgres: SELECT 1, {c};\n")
+    assert header is not None, messages
+    assert ('Query x{"jobs.x",\n    R"sql(SELECT a, b FROM t)sql",\n'
+            '    R"sql(SELECT 1, a, b)sql"};') in header, header
+    assert "Query c" not in header, header
     for text, message in [
+            ("-- name: a\nSELECT {b};\n-- part: b\nx;\n", "statement a: no part {b} before it"),
+            ("-- part: a\nx;\n-- name: a\nSELECT 2;\n", "name a: used twice in this file"),
+            ("-- part: a\nx;\n-- postgres: y;\n", "postgres: must follow a complete statement"),
             ("-- name: a\nSELECT 1;\n-- name: a\nSELECT 2;\n", "name a: used twice in this file"),
             ("SELECT 1;\n", "statement without a `-- name:` line"),
             ("-- name: a\nSELECT 1;\nSELECT 2;\n", "statement without a `-- name:` line"),
@@ -58,11 +67,13 @@ def check_names():
             uses.update(re.findall(r"queries::(\w+::\w+)", path.read_text()))
     problems, texts = [], {}
     for path in sorted((ROOT / "sql/queries").glob("*.sql")):
-        for part in re.split(r"^-- name:", path.read_text(), flags=re.M)[1:]:
-            name, _, rest = part.partition("\n")
+        for part in re.split(r"^-- (?=name:|part:)", path.read_text(), flags=re.M)[1:]:
+            kind, name, rest = re.match(r"(name|part):(.*)\n([^;]*)", part).groups()
+            used = uses if kind == "name" else {
+                f"{path.stem}::{of}" for of in re.findall(r"{(\w+)}", path.read_text())}
             name = f"{path.stem}::{name.strip()}"
-            if name not in uses:
-                problems.append(f"{path.name}: queries::{name}: no use in src; delete the statement")
+            if name not in used:
+                problems.append(f"{path.name}: queries::{name}: no use; delete the {kind}")
             lines = [line for line in rest.splitlines() if not line.strip().startswith("--")]
             text = " ".join(" ".join(lines).split())
             if text in texts:
