@@ -124,6 +124,25 @@ def after_the_thread(ctx: Context) -> Any:
     return [ctx.step("charge", lambda: "second"), _late]
 
 
+@ms.job(queue=QUEUE, session="s")
+def leaves_a_fork(ctx: Context) -> Any:
+    receiver, sender = multiprocessing.Pipe(False)
+    multiprocessing.get_context("fork").Process(
+        target=lambda: sender.send(use_late(ctx))
+    ).start()
+    found = receiver.recv()
+    return [found, ctx.step("charge", lambda: "second")]
+
+
+@ms.job(queue=QUEUE)
+def leaves_zombies(ctx: Context, count: int) -> int:
+    """Returns how many zombies the process has, and leaves some more."""
+    for _ in range(count):
+        subprocess.run(["sh", "-c", "true & exec true"])
+    with open(f"/proc/{os.getpid()}/task/{os.getpid()}/children") as file:
+        return len(file.read().split())
+
+
 @ms.job(queue=QUEUE)
 def uses_processes(ctx: Context) -> Any:
     with multiprocessing.get_context("fork").Pool(2) as forked:
@@ -151,12 +170,20 @@ def shows_signals(ctx: Context) -> str:
     return f"{shown.stdout.strip()} {forked.exitcode}"
 
 
+def daemon() -> str:
+    """Starts a program whose parent ends, in a session of its own. Returns its id."""
+    command = ["setsid", "sh", "-c", "sleep 600 & echo $!"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        return shell.stdout.readline().strip()
+
+
 @ms.job(queue=QUEUE, max_attempts=1)
 def starts_programs(ctx: Context, how: str, length: int = 0) -> None:
-    """One program in the handler's session, and one in a session of its own."""
+    """One program in the handler's session, one in a session of its own, and a daemon."""
     programs = [subprocess.Popen(["sleep", "600"], start_new_session=own) for own in (False, True)]
     with open(os.environ["HELPER_FILE"] + ".part", "w") as file:
-        file.write(" ".join(str(one.pid) for one in [*programs]))
+        file.write(" ".join([daemon(), *(str(one.pid) for one in programs)]))
     os.rename(os.environ["HELPER_FILE"] + ".part", os.environ["HELPER_FILE"])
     if how == "holds":
         re.match("(a+)+$", "a" * length + "b")

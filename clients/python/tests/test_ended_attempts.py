@@ -29,6 +29,17 @@ def test_late_calls_of_a_thread_do_not_reach_the_next_job_of_its_slot(
         assert "progress" not in record and "checkpoint" not in record
 
 
+@pytest.mark.parametrize("processes", [False, True])
+def test_calls_of_a_fork_reach_no_attempt(
+    helper: Any, mainspring_worker: Start, processes: bool  # noqa: F811
+) -> None:
+    job = helper.leaves_a_fork.enqueue()
+    mainspring_worker(helper.ms, slots=1, processes=processes)
+    assert job.result("30s") == [ALL_REFUSED, "second"]
+    record = job.get()
+    assert "progress" not in record and "checkpoint" not in record
+
+
 def test_a_thread_that_reports_when_its_handler_returns_causes_no_endless_renewals(
     mainspring: Mainspring, mainspring_queue: str, mainspring_worker: Start
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from mainspring import InvalidArgument, Mainspring, _pool
+from mainspring import InvalidArgument, Mainspring, _groups, _pool
 from mainspring._renewal_link import RENEWER
 from mainspring.workflows import ref, step
 from mainspring.testing import TestServer, eventually, wait_for
@@ -109,12 +109,23 @@ def test_programs_of_a_handler_end_when_the_worker_is_killed(
     try:
         pids = programs()
         parents = {int(pathlib.Path(f"/proc/{pid}/stat").read_text().split()[3]) for pid in pids}
+        assert len(parents) == 1  # it has adopted the daemon
         assert process.pid not in parents
     finally:
         process.kill()
         process.wait()
     ended([*pids, *parents])
     job.cancel()
+
+
+def test_a_process_removes_the_zombies_that_it_adopted(
+    helper: Any, mainspring_worker: Start  # noqa: F811
+) -> None:
+    kept = _groups.KEPT_ZOMBIES
+    jobs = [helper.leaves_zombies.enqueue(kept + 20) for _ in range(3)]
+    mainspring_worker(helper.ms, slots=1, processes=True)
+    assert all(job.result("60s") for job in jobs)
+    assert helper.leaves_zombies.enqueue(0).result("60s") <= kept
 
 
 @pytest.mark.parametrize("kind", ["runs_a_program", "awaits_a_program"])

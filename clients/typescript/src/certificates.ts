@@ -27,6 +27,7 @@ export class Certificates {
   private context: SecureContext | undefined;
   private seen = "";
   private warnAt = 0;
+  private refused: string | undefined;
 
   constructor(
     private readonly options: TlsOptions,
@@ -57,12 +58,17 @@ export class Certificates {
         this.seen = seen;
         this.warnAt = 0;
       }
+      this.refused = undefined;
       this.warnOfEnd(pems.cert);
     } catch (cause) {
       const { message } = cause as Error;
       if (this.context === undefined)
         throw makeError("invalid_argument", `tls: ${message}`, { field: "tls", cause });
+      if (this.refused === message) return this.context; // said before
+      this.refused = message;
+      const { caFile, certificateFile, keyFile } = this.options;
       this.log?.warn("cannot use new certificates; those that were read before are used", {
+        files: [caFile, certificateFile, keyFile].filter((file) => file !== undefined).join(),
         error: message,
       });
     }

@@ -16,6 +16,7 @@ import {
   type Worker,
 } from "./index.js";
 import { textOf } from "./reasons.js";
+import { isStray } from "./strays.js";
 import { Changes } from "./watch.js";
 import { startedByNpm } from "./worker_options.js";
 
@@ -135,11 +136,12 @@ async function work(file: string, values: Values): Promise<void> {
   let abandoned = 0;
   let broken = false;
   const log = jsonLogger();
-  process.on("unhandledRejection", (reason) =>
-    log.error("nothing caught a rejection; no job is known for it", { error: textOf(reason) }),
-  );
+  process.on("unhandledRejection", (reason) => {
+    if (isStray()) return;
+    log.error("nothing caught a rejection; no job is known for it", { error: textOf(reason) });
+  });
   process.on("uncaughtException", (error, origin) => {
-    if (origin !== "uncaughtException") return;
+    if (isStray() || origin !== "uncaughtException") return;
     log.error("nothing caught an exception; no job is known for it: stopping", {
       error: textOf(error),
     });

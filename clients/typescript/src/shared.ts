@@ -10,10 +10,14 @@ export function sharedClass(
   Object.defineProperty(made.prototype, brand, { value: true });
   Object.defineProperty(made, Symbol.hasInstance, {
     value(this: unknown, value: unknown): boolean {
-      const own = Function.prototype[Symbol.hasInstance].call(this as never, value);
-      // A subclass inherits this method, but not what it accepts.
-      if (own || this !== made) return own;
-      return typeof value === "object" && value !== null && brand in value;
+      try {
+        const own = Function.prototype[Symbol.hasInstance].call(this as never, value);
+        // A subclass inherits this method, but not what it accepts.
+        if (own || this !== made) return own;
+        return typeof value === "object" && value !== null && brand in value;
+      } catch {
+        return false; // a proxy that was revoked
+      }
     },
   });
 }

@@ -2,7 +2,7 @@
 // callback. Such an error of a job's handler fails its attempt. Without this module it would end
 // the process, and with it the attempts of all other jobs.
 //
-// Other errors do what they do without a worker: listeners of the program get them, else the process
+// Listeners of the program get such errors as well. Other errors do what they do without a worker: listeners of the program get them, else the process
 // ends.
 import { sharedValue } from "./shared.js";
 import { current } from "./trace.js";
@@ -24,6 +24,9 @@ export function unwatchStrays(): void {
   process.off("unhandledRejection", watch.onRejection);
   process.off("uncaughtException", watch.onException);
 }
+
+/** Whether the error that a listener gets is one of a handler. */
+export const isStray = (): boolean => current.getStore()?.stray !== undefined;
 
 function onRejection(reason: unknown): void {
   const stray = current.getStore()?.stray;

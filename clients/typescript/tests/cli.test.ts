@@ -214,8 +214,14 @@ for (const [name, args, env] of [
   });
 }
 
-test("work: errors of no handler: a rejection is logged, an exception stops the worker", async () => {
+test("work: errors that nothing catches: those of handlers fail their attempts, a rejection of no handler is logged, an exception stops the worker", async () => {
   const text = `${gated("strays")}
+    export const stray = handle(defineJob("stray", { queue: "strays" }), ({ args }) =>
+      new Promise((resolve) => {
+        if (args === "rejects") void Promise.reject(new Error("of a handler"));
+        else setTimeout(() => { throw new Error("of a handler"); }, 1);
+        setTimeout(resolve, 20); // after the other timer
+      }));
     setTimeout(() => Promise.reject(new Error("a rejection")), 1);
     export const fail = handle(defineJob("fail", { queue: "strays" }), () => { wake(); });
     let wake = () => undefined;
@@ -227,6 +233,11 @@ test("work: errors of no handler: a rejection is logged, an exception stops the 
   const job = await ms.enqueue("strays", {}, { queue: "strays" });
   await eventually(() => started.output().includes("the handler runs"), "the handler", 20_000);
   await eventually(() => started.output().includes("Error: a rejection"), "the rejection", 20_000);
+  for (const how of ["rejects", "throws"]) {
+    const stray = await ms.enqueue("stray", how, { queue: "strays", maxAttempts: 1 });
+    await assert.rejects(stray.result({ timeout: "20s" }), /Error: of a handler/);
+  }
+  assert.doesNotMatch(started.output(), /stopping|known for it.*of a handler/);
   await ms.enqueue("fail", {}, { queue: "strays" });
   await eventually(() => started.output().includes("Error: an exception"), "the exception", 20_000);
   writeFileSync(join(directory, "strays.open"), "");

@@ -184,6 +184,8 @@ test("an outcome that the server refuses by name makes the job dead, once", asyn
 });
 
 test("whatever a handler throws ends its attempt as failed and frees its slot", async () => {
+  const revoked = Proxy.revocable({}, {});
+  revoked.revoke();
   const odd: unknown[] = [
     Object.create(null),
     { toString: () => Object.create(null) as string },
@@ -191,6 +193,7 @@ test("whatever a handler throws ends its attempt as failed and frees its slot", 
     Object.assign(new Error("x"), { stack: 5 }),
     Symbol("s"),
     undefined,
+    revoked.proxy,
     "\ud800 \udc00 \ud83d\ude00",
     "a" + "\ud83d\ude00".repeat(20_000),
   ];

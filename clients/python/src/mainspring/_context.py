@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from typing import (
     TYPE_CHECKING,
@@ -59,12 +60,13 @@ class _Base:
     """Members of both kinds of context. All are safe to call from any thread.
 
     A context is dead once its handler has ended: calls of threads and tasks that the handler left
-    raise AttemptEnded and send nothing.
+    raise AttemptEnded and send nothing. So do calls in forks of its process.
     """
 
     def __init__(self, job: dict[str, Any], port: Port) -> None:
         self.job = job
         self._port = port
+        self._pid = os.getpid()
         self.id: int = job["id"]
         self.token: int = job["token"]  # grows with every attempt: fence what you write to
         self.kind: str = job["kind"]
@@ -107,6 +109,11 @@ class _Base:
         self._raise(self._port.stop_reason())
 
     def _raise(self, reason: str) -> None:
+        if self._pid != os.getpid():  # its call would share the pipe or socket of the handler
+            raise AttemptEnded(
+                f"job {self.id}: its handler runs in process {self._pid}, this is a fork; nothing"
+                " was sent. Use the context in the handler's process only"
+            )
         if reason == "ended":
             raise AttemptEnded(
                 f"job {self.id}: attempt {self.attempt} has ended; nothing was sent. End threads"
@@ -117,8 +124,8 @@ class _Base:
 
     def _check_alive(self) -> None:
         """For calls that a handler may make after a stop request."""
-        if (reason := self._port.stop_reason()) == "ended":
-            self._raise(reason)
+        reason = self._port.stop_reason()
+        self._raise(reason if reason == "ended" else "")
 
     @property
     def idempotency_key(self) -> str:
@@ -220,6 +227,7 @@ class Context(_Base):
 
     def sleep(self, time: Duration) -> None:
         """Sleeps, and raises at once when the handler should end."""
+        self.check()
         self._raise(self._port.wait_stop(seconds(time)))
 
     def checkpoint(self, value: Any) -> None:
@@ -283,7 +291,7 @@ class Context(_Base):
 
         When the handler should stop, the program gets SIGTERM, after `grace` (2 s) SIGKILL, and
         the reason is raised. What the program has started ends with it, also when the worker is
-        killed.
+        killed. A daemon, which has left its parent, does not.
         """
         from ._programs import run
 

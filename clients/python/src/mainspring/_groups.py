@@ -6,10 +6,14 @@ one signal ends it with the programs that it started.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
 from typing import Any
+
+SET_CHILD_SUBREAPER = 36  # of prctl
+KEPT_ZOMBIES = 100
 
 _ours: set[int] = set()  # signals whose handlers are for this process, not for its forks
 _registered: list[bool] = []
@@ -51,8 +55,15 @@ def restore(number: int, handler: Any) -> None:
 
 
 def lead() -> None:
-    """Makes this process the leader of a new group, and deaf to SIGTERM and SIGINT."""
+    """Makes this process the leader of a new group, and deaf to SIGTERM and SIGINT.
+
+    It adopts what its descendants leave, so that daemons end with it, too.
+    """
+    import ctypes  # most users of this module do not need it
+
     os.setsid()
+    with contextlib.suppress(OSError, AttributeError):  # other systems have no prctl
+        ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for number in (signal.SIGTERM, signal.SIGINT):
         handle(number, lambda *_: None)
 
@@ -66,6 +77,23 @@ def _children(pid: int) -> list[int]:
     except (OSError, ValueError):
         pass  # it has ended, or this system has no such files
     return found
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return False
+
+
+def reap() -> None:
+    """Removes zombies that this process adopted. The newest may be children whose exit code a
+    handler asks for."""
+    zombies = [pid for pid in _children(os.getpid()) if _is_zombie(pid)]
+    for pid in zombies[:-KEPT_ZOMBIES]:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
 
 
 def end(leader: int) -> None:

@@ -212,6 +212,7 @@ def child_main(
         job, port = taken
         result = run_sync(found[job["kind"]], Context(job, port))
         link.done(port, result if isinstance(result, str) else without_values(result))
+        _groups.reap()
 
 
 class Pool:

@@ -68,8 +68,8 @@ class Conflict(MainspringError):
 
 
 class AttemptEnded(Conflict):
-    """The context of an attempt that has ended was used, such as by a thread that its handler left.
-    Nothing was sent."""
+    """The context of an attempt that has ended was used, such as by a thread that its handler left,
+    or a context was used in a fork of its process. Nothing was sent."""
 
     code = "attempt_ended"
 
