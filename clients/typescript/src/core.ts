@@ -7,6 +7,7 @@ import { type MainspringError, makeError } from "./errors.js";
 import { type Lane, type ServerAddress, Transport } from "./http.js";
 import { formatJson } from "./json.js";
 import type { LogFields, Logger } from "./log.js";
+import type { Middleware } from "./middleware.js";
 import { Renewals } from "./renewals.js";
 
 const FIRST_PAUSE_MS = 20;
@@ -80,6 +81,7 @@ export function randomName(): string {
 
 export class Core {
   readonly log: Logger;
+  readonly middleware: Middleware[] = [];
   readonly readTimeoutMs: number;
   /** Calls fail from now on, and workers end. */
   closed = false;

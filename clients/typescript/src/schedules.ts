@@ -46,6 +46,7 @@ async function made({ job, args, options }: NewJob, where: string) {
 }
 
 async function planned(owner: string, name: string, { job, ...when }: PlannedSchedule) {
+  if (job === undefined) throw makeError("invalid_argument", "job: is missing", { field: "job" });
   if (typeof owner !== "string" || owner === "")
     throw makeError("invalid_argument", "owner: must be a text", { field: "owner" });
   const own: Record<string, unknown> = await made(job, "job.args");

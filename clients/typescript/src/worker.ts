@@ -19,13 +19,14 @@ import {
   ShuttingDown,
   TimedOut,
 } from "./errors.js";
-import { callHandler, failureOf, givenBack, type Handled, placeOf } from "./handling.js";
+import { callHandler, failureOf, givenBack, type Handled, logAttempt, placeOf } from "./handling.js";
 import { LeaseTable } from "./lease_table.js";
 import { checkOptions } from "./options.js";
 import { Outcome } from "./outcomes.js";
 import { Finisher } from "./finisher.js";
 import { encodeOutcome } from "./outcome_json.js";
 import { Overdue } from "./overdue.js";
+import { timed } from "./policy.js";
 import { textOf } from "./reasons.js";
 import { Reporter } from "./reporter.js";
 import { unwatchStrays, watchStrays } from "./strays.js";
@@ -89,6 +90,7 @@ export class Worker {
   private readonly claimWaitMs: number;
   private readonly gracefulMs: number;
   private readonly mostAhead: number;
+  private readonly logJobs: boolean;
   private readonly facts: Record<string, unknown>;
   private readonly queues: Set<string>;
   private readonly kinds = new Map<string, Kind>();
@@ -144,6 +146,7 @@ export class Worker {
     this.claimWaitMs = durationMs(options.claimWait ?? "20s", "claimWait");
     this.gracefulMs = durationMs(options.gracefulStop ?? "25s", "gracefulStop");
     this.mostAhead = Math.min(options.claimAhead ?? MAX_CLAIM, MAX_CLAIM);
+    this.logJobs = options.logJobs ?? true;
     this.queues = new Set(options.queues ?? []);
     this.facts = factsOf(this.slots, options.version);
     this.attemptHost = {
@@ -701,9 +704,10 @@ export class Worker {
     let outcome: Outcome<unknown>;
     try {
       const stray = (error: unknown, what: string) => this.strayed(attempt, error, what);
-      outcome = await callHandler(attempt, kind, this.core.log, stray);
+      outcome = await callHandler(attempt, kind, this.core, stray);
     } catch (thrown) {
-      outcome = thrown instanceof Outcome ? thrown : failureOf(attempt, thrown, this.core.log);
+      const failed = () => failureOf(attempt, thrown, this.core.log, kind.definition.policy);
+      outcome = thrown instanceof Outcome ? thrown : failed();
     }
     attempt.closed = true;
     stopTimer?.();
@@ -715,6 +719,8 @@ export class Worker {
     attempt.ended = true;
     this.overdue.remove(attempt);
     if (attempt.stray !== undefined && outcome.kind === "complete") outcome = attempt.stray;
+    outcome = timed(kind.definition.policy, outcome, attempt.claimed.job.attempt);
+    if (this.logJobs) logAttempt(this.core.log, attempt, outcome, took);
     this.stats.running -= 1;
     this.slotsTaken -= attempt.slots;
     kind.running -= 1;
@@ -738,7 +744,9 @@ export class Worker {
       error: text,
     });
     if (attempt.lost || attempt.stray !== undefined) return;
-    attempt.stray = new Outcome("retry", { error: text });
+    const { kind, attempt: number } = attempt.claimed.job;
+    const failed = new Outcome("retry", { error: text });
+    attempt.stray = timed(this.kinds.get(kind)?.definition.policy, failed, number) as Outcome;
     if (attempt.ended) this.finisher.replace(encodeOutcome(attempt, attempt.stray));
     else this.tell(attempt, error instanceof Error ? error : new Error(text));
   }

@@ -63,6 +63,8 @@ export interface WorkerOptions {
    * asked to. Default: never.
    */
   exitWhenStuck?: Duration;
+  /** One line for each attempt, of level info. Default: true. */
+  logJobs?: boolean;
   /** Version of your program, up to 100 bytes. `mainspring workers` shows it. */
   version?: string;
 }
@@ -70,7 +72,7 @@ export interface WorkerOptions {
 /** @internal */
 export const WORKER_OPTIONS: Names<WorkerOptions> = {
   ...{ queues: 1, slots: 1, lease: 1, claimWait: 1, claimAhead: 1, gracefulStop: 1, version: 1 },
-  exitWhenStuck: 1,
+  ...{ exitWhenStuck: 1, logJobs: 1 },
 };
 
 /** @internal */

@@ -44,6 +44,7 @@ MAX_CLAIM = 1000
 MAX_SLOTS = 1024
 MAX_HOST = 255
 MAX_FACT = 100
+MAX_WHY = 200
 LOOK = 1.0
 START_RENEWER = 5.0
 STANDSTILL = 0.25  # the watcher should have looked this long ago
@@ -765,8 +766,10 @@ def log_attempt(attempt: Attempt, result: Ready, took: float) -> None:
     ended = "lost" if attempt.lost else COUNTERS[type(result.outcome)]
     job = attempt.job
     extra = {name: job.get(name) for name in ("queue", "kind", "attempt")}
-    took_ms = round(took * 1000, 1)
-    log.info("job %s", ended, extra={"job": attempt.id, **extra, "took_ms": took_ms})
+    extra["took_ms"] = round(took * 1000, 1)
+    if why := getattr(result.outcome, "error", "") or getattr(result.outcome, "reason", ""):
+        extra["why"] = str(why).partition("\n")[0][:MAX_WHY]
+    log.info("job %s", ended, extra={"job": attempt.id, **extra})
 
 
 def run_until_signal(worker: Worker) -> None:
