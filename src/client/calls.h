@@ -52,7 +52,7 @@ struct Client::Impl {
     std::string body;
     std::string idempotency_key;
     Repeat repeat = Repeat::yes;
-    Duration answer_within{0};  // in addition to read_timeout; 0 = read_timeout
+    Duration answer_within{0};  // 0 = read_timeout; more: the server may wait that much longer
     Duration after_stop{0};
     std::stop_token stop;
     std::string_view content_type = "application/json";

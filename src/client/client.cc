@@ -205,11 +205,14 @@ void Client::Impl::pause(Duration length, const std::stop_token& stop) {
 }
 
 Result<std::string> Client::Impl::run(const Call& call) {
-  const Instant give_up = clock.now().instant + options.retry_for;
+  Instant give_up = clock.now().instant + options.retry_for;
+  const Duration wait = std::max(Duration(0), call.answer_within - options.read_timeout);
   Duration limit = kFirstPause;
   bool maybe_done = false;  // some try was sent and not answered
   for (;;) {
+    const Instant sent = clock.now().instant;
     ExchangeResult result = once(call);
+    give_up = give_up + std::min(clock.now().instant - sent, wait);  // it only waited
     if (result && is_good(*result)) return std::move(result->body);
     const bool gateway = result && is_gateway_error(*result);
     const bool seen = gateway || (!result && !result.error().unsent);

@@ -11,6 +11,7 @@ namespace mainspring {
 // idle during the round trip to the server.
 int WorkerRuntime::State::claim_ahead() const {
   if (handler_us < 0 || handler_us >= static_cast<double>(kClaimAhead.count())) return 0;
+  if (stuck_slots >= slot_limit) return 0;
   const double per_slot = static_cast<double>(kClaimAhead.count()) / std::max(handler_us, 0.5);
   return static_cast<int>(std::min<double>(slot_limit * per_slot, kMaxClaimJobs));
 }

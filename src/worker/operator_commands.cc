@@ -42,9 +42,8 @@ void WorkerRuntime::State::stay_quiet() {
 }
 
 Result<RenewResult> WorkerRuntime::State::ask_for_command() {
-  Renew ask{.worker = incarnation, .lease = options.lease};
-  if (stuck > 0) ask.stuck = stuck.load();
-  return jobs.renew(std::move(ask));
+  return jobs.renew(
+      {.worker = incarnation, .lease = options.lease, .stuck = stuck.load()});
 }
 
 // On the watcher's thread, without the lock.

@@ -233,6 +233,7 @@ struct WorkerRuntime::State {
   std::string start_error MS_GUARDED_BY(mutex);
   std::vector<AttemptPtr> overdue MS_GUARDED_BY(mutex);  // running on after such a reason
   std::atomic<int> stuck = 0;                            // how many of them for long
+  int stuck_slots MS_GUARDED_BY(mutex) = 0;              // that they hold
   Instant stuck_told_at MS_GUARDED_BY(mutex);
   std::shared_ptr<const WorkerFacts> facts MS_GUARDED_BY(mutex);
   Instant start_again_at MS_GUARDED_BY(mutex);    // no claims before

@@ -14,11 +14,20 @@ constexpr Duration kStuckReport = std::chrono::seconds(10);
 
 void WorkerRuntime::State::look_for_stuck(Instant now) {
   int count = 0;
+  stuck_slots = 0;
   for (const AttemptPtr& attempt : overdue) {
-    attempt->stuck_at <= now ? void(++count)
-                             : void(watcher_wake = std::min(watcher_wake, attempt->stuck_at));
+    if (attempt->stuck_at > now) {
+      watcher_wake = std::min(watcher_wake, attempt->stuck_at);
+      continue;
+    }
+    ++count;
+    stuck_slots += attempt->slots;
   }
   if (stuck.exchange(count) == count) return;
+  if (stuck_slots >= slot_limit) {
+    give_back_ready();  // nothing here would run what was claimed ahead
+    if (finisher_waits) finisher_cv.notify_one();
+  }
   facts = new_facts();
   stuck_told_at = Instant();
   claim_ends = true;  // the next one reports it

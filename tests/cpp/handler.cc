@@ -127,6 +127,10 @@ std::optional<Outcome> Acting::outcome_of(const std::string& name, const Json& v
 
 Result<void> Acting::go_on(const std::string& name, const Json& value) {
   if (name == "gate") return wait_at(value.GetString());
+  if (name == "hang") {
+    (void)gates_.wait(value.GetString(), std::stop_token());
+    return {};
+  }
   if (name == "check") return check();
   if (name == "checkpoint") return context_.checkpoint(text_of(value));
   if (name == "message") return context_.send(text_of(value));

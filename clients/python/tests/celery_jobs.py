@@ -11,12 +11,16 @@ import mainspring.contrib.celery  # noqa: F401
 from celery import Celery
 
 URL = "mainspring+" + os.environ["MAINSPRING_SERVER"]
+ACCESS = {"ca_file": os.environ.get("CELERY_CA_FILE", "")}
 app = Celery("shop", broker=URL, backend=URL)
 app.conf.update(
     task_default_queue=os.environ["CELERY_QUEUE"],
     worker_hijack_root_logger=False,
-    broker_transport_options={"lease": os.environ.get("CELERY_LEASE", "30s")},
-    result_backend_transport_options={"queue": os.environ["CELERY_QUEUE"] + ".results"},
+    broker_transport_options={**ACCESS, "lease": os.environ.get("CELERY_LEASE", "30s")},
+    result_backend_transport_options={
+        **ACCESS,
+        "queue": os.environ["CELERY_QUEUE"] + ".results",
+    },
     task_track_started=True,
 )
 

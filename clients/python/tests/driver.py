@@ -152,6 +152,8 @@ class Handler:
             raise RuntimeError(value)
         if name == "gate":
             return False, self.gate(ctx, value, is_async)
+        if name == "hang":
+            return False, self.hang(self.driver.gates[value], is_async)
         if name == "wait_stop":
             return False, self.wait_stop(ctx, run, value, is_async)
         if name == "block_ms":
@@ -244,6 +246,16 @@ class Handler:
         while not gate.wait(0.005):
             ctx.check()
         return None
+
+    def hang(self, gate: threading.Event, is_async: bool) -> Any:
+        async def wait() -> None:
+            while not gate.is_set():
+                try:
+                    await asyncio.sleep(0.005)
+                except asyncio.CancelledError:
+                    pass
+
+        return wait() if is_async else gate.wait() and None
 
     def wait_stop(self, ctx: Any, run: dict[str, Any], limit: str, is_async: bool) -> Any:
         until = time.monotonic() + float(limit[:-1])

@@ -7,6 +7,7 @@ import importlib
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 from typing import Any, Iterator
@@ -14,7 +15,7 @@ from typing import Any, Iterator
 import pytest
 
 from mainspring import Mainspring
-from mainspring.testing import TestServer, advance, eventually
+from mainspring.testing import TestServer, advance, eventually, find_binary
 
 pytest.importorskip("celery", reason="python3-celery is not installed")
 pytest.importorskip("kombu")
@@ -138,6 +139,64 @@ def test_a_killed_worker_loses_no_task_that_acknowledges_late(
     advance(mainspring, "31s", leases="lose")
     shop.work(pool)
     assert [one.get(timeout=TIMEOUT) for one in sent] == [f"slow-{n}" for n in range(4)]
+
+
+class Served:
+    """A server with a store that outlives it, on TLS or a unix socket."""
+
+    def __init__(self, directory: pathlib.Path, how: str) -> None:
+        self.place = [f"unix:{directory}/socket"]
+        self.url = f"unix://{directory}/socket"
+        if how == "tls":
+            tls = directory / "tls"
+            command = [find_binary(), "tls", "init", "--dir", str(tls)]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                place = f"127.0.0.1:{free.getsockname()[1]}"
+            self.url = f"https://{place}"
+            files = ["--tls-cert", str(tls / "server.pem"), "--tls-key", str(tls / "server.key")]
+            self.place = [place, *files]
+        self._store = ["--data", str(directory / "store")]
+        self.start()
+
+    def start(self) -> None:
+        command = [find_binary(), "serve", *self._store, "--listen", *self.place, "--json"]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert self._process.stdout is not None and self._process.stdout.readline()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+@pytest.mark.parametrize("how", ["tls", "unix"])
+def test_a_server_that_restarts_loses_no_task(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    from celery import chain, group
+
+    server = Served(tmp_path, how)
+    for name in ("MAINSPRING_SERVER", "CELERY_QUEUE", "CELERY_NOTES"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("CELERY_CA_FILE", str(tmp_path / "tls/ca.pem") if how == "tls" else "")
+    shop = Shop(server.url, "restarts", tmp_path / "notes")
+    try:
+        shop.work()
+        slow = [shop.tasks.slow.delay(f"slow-{n}") for n in range(4)]
+        sums = chain(group([shop.tasks.add.s(n, n) for n in range(3)]), shop.tasks.total.s()).delay()
+        eventually(lambda: len(shop.lines()) == 2, timeout=TIMEOUT)
+        server.kill()
+        server.start()
+        shop.go()
+        assert [one.get(timeout=TIMEOUT) for one in slow] == [f"slow-{n}" for n in range(4)]
+        assert sums.get(timeout=TIMEOUT) == 6
+    finally:
+        for worker in shop.workers:
+            shop.kill(worker)
+        shop.tasks.app.close()
+        server.kill()
 
 
 def test_a_chord_survives_the_death_of_a_worker(shop: Shop, mainspring: Mainspring) -> None:

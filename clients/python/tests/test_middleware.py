@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from mainspring import AsyncContext, Context, JobFailed, Mainspring, Middleware, NewJob, Snooze
+from mainspring import AsyncContext, Context, Dead, JobFailed, Mainspring, Middleware, NewJob, Snooze
 from mainspring.testing import wait_for
 from test_worker import helper  # noqa: F401
 
@@ -136,18 +136,19 @@ def test_one_line_for_each_attempt(
     def says(ctx: Context, how: str) -> Any:
         if how == "failed":
             raise ValueError
-        return how
+        return Dead("not for us") if how == "dead" else how
 
     with caplog.at_level(logging.INFO, "mainspring.worker"):
         mainspring_worker(mainspring, slots=1, log_jobs=log_jobs)
-        jobs = [says.enqueue("completed"), says.enqueue("failed")]
-        for job, state in zip(jobs, ("completed", "dead")):
+        jobs = [says.enqueue(how) for how in ("completed", "failed", "dead")]
+        for job, state in zip(jobs, ("completed", "dead", "dead")):
             wait_for(job, state, "30s")
     lines = [one for one in caplog.records if one.getMessage().startswith("job ")]
     if not log_jobs:
         assert lines == []
         return
-    assert [one.getMessage() for one in lines] == ["job completed", "job failed"]
+    assert [one.getMessage() for one in lines] == ["job completed", "job failed", "job dead"]
+    assert lines[1].__dict__["why"].startswith("ValueError") and lines[2].__dict__["why"] == "not for us"
     facts = lines[0].__dict__
     assert (facts["job"], facts["kind"], facts["attempt"]) == (jobs[0].id, "says", 1)
     assert facts["queue"] == mainspring_queue and facts["took_ms"] >= 0

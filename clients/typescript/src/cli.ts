@@ -11,6 +11,7 @@ import {
   type JobHandler,
   jsonLogger,
   type LogLevel,
+  type Middleware,
   Mainspring,
   MainspringError,
   type Worker,
@@ -23,7 +24,7 @@ import { startedByNpm } from "./worker_options.js";
 const HELP = `Usage: mainspring work FILE [OPTION…]
 
 Run the job handlers that FILE (TypeScript or JavaScript) exports: values of handle(), alone or in
-arrays, and workers. SIGTERM and Ctrl-C finish running jobs and give back the others. In service
+arrays, workers, and as \`middleware\` what ms.use() takes. SIGTERM and Ctrl-C finish running jobs and give back the others. In service
 units and containers run node_modules/.bin/mainspring, not npx, which does not wait for the end.
 
   --slots N         run up to N handlers at once [10]
@@ -34,6 +35,7 @@ units and containers run node_modules/.bin/mainspring, not npx, which does not w
                     exit with 75 if a handler has not ended this long after it was asked to
   --server URL      the server [MAINSPRING_SERVER, else http://127.0.0.1:8080]
   --log-level LEVEL debug, info, warn or error [info]
+  --no-log-jobs     no line for each attempt
   --watch           start again when a file changes
   --help            print this
   --version         print the version
@@ -52,6 +54,7 @@ const OPTIONS = {
   "exit-when-stuck": { type: "string" },
   server: { type: "string" },
   "log-level": { type: "string" },
+  "no-log-jobs": { type: "boolean" },
   watch: { type: "boolean" },
   help: { type: "boolean" },
   version: { type: "boolean" },
@@ -113,8 +116,10 @@ async function work(file: string, values: Values): Promise<void> {
     const level = (values["log-level"] ?? "info") as LogLevel;
     if (!LEVELS.includes(level)) fail(`--log-level "${level}": must be ${LEVELS.join(", ")}`);
     const client = checked(() => new Mainspring({ url: values.server, log: jsonLogger(level) }));
-    const make = () =>
-      client.worker({
+    const make = () => {
+      const used = [exported["middleware"] ?? []].flat() as Middleware[];
+      for (const one of used) client.use(one);
+      return client.worker({
         ...(slots === undefined ? {} : { slots }),
         ...(values.queue === undefined ? {} : { queues: values.queue }),
         ...(values.lease === undefined ? {} : { lease: values.lease }),
@@ -122,7 +127,9 @@ async function work(file: string, values: Values): Promise<void> {
         ...(values["exit-when-stuck"] === undefined
           ? {}
           : { exitWhenStuck: values["exit-when-stuck"] }),
+        logJobs: values["no-log-jobs"] !== true,
       });
+    };
     const worker = checked(make);
     for (const one of handlers) worker.on(one);
     workers.add(worker);

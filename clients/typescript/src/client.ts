@@ -20,6 +20,7 @@ import type { TlsOptions } from "./certificates.js";
 import { JobHandle, type JobInfo, type JobState, readJob, readState, type Why } from "./job.js";
 import { jsonLogger, type Logger } from "./log.js";
 import { type HeldLock, type LockOptions, Locks } from "./locks.js";
+import { checkMiddleware, type Middleware, sending } from "./middleware.js";
 import { fromWire } from "./names.js";
 import { checkOptions, type Names } from "./options.js";
 import { pages } from "./pages.js";
@@ -76,6 +77,13 @@ export interface JobFilter {
 const OPTIONS: Names<MainspringOptions> = {
   ...{ url: 1, token: 1, tls: 1, connectTimeout: 1, requestTimeout: 1, retryFor: 1, log: 1 },
 };
+// A job as it is sent.
+interface Prepared {
+  definition: JobDefinition;
+  own: EnqueueOptions;
+  json: string;
+}
+
 const MAX_JOBS = 10_000;
 const VISIBLE = /^[\x20-\x7e]+$/; // what a header can carry; the server says the exact rule
 
@@ -120,13 +128,24 @@ export class Mainspring {
     args?: unknown,
     options: EnqueueCall = {},
   ): Promise<JobHandle<unknown>> {
-    const json = await this.prepare({ job, args, options });
-    const call = postJobs(options);
-    const definition = definitionOf(job);
-    if (mayGoWithOthers(options, definition.options))
-      return this.handleOf(await this.#enqueues.add(json), definition);
-    const body = `${json.slice(0, -1)}${fenceOf(options)}}`;
-    return this.handleOf(await this.#core.callText(call, body), definition);
+    const prepare = (one: NewJob) => this.prepare(one);
+    const send = async ([one]: Prepared[]) => {
+      const { definition, json, own } = one as Prepared;
+      const call = postJobs(options);
+      if (mayGoWithOthers({ ...options, ...own }, definition.options))
+        return [this.handleOf(await this.#enqueues.add(json), definition)];
+      const body = `${json.slice(0, -1)}${fenceOf(options)}}`;
+      return [this.handleOf(await this.#core.callText(call, body), definition)];
+    };
+    const [made] = await sending(this.#core.middleware, [{ job, args, options }], prepare, send);
+    return made as JobHandle<never>;
+  }
+
+  /** Adds code around each enqueue of this client, and each attempt of its workers. */
+  use(middleware: Middleware): this {
+    checkMiddleware(middleware);
+    this.#core.middleware.push(middleware);
+    return this;
   }
 
   /** Enqueues up to 10,000 jobs in one transaction: all or nothing. */
@@ -153,16 +172,16 @@ export class Mainspring {
         field: "jobs",
       });
     }
-    const all: string[] = [];
-    for (const [i, job] of jobs.entries()) all.push(await this.prepare(job, `jobs[${i}].args`));
-    const body = `{"jobs":[${all.join(",")}]${fenceOf(options)}}`;
-    const answer = await this.#core.callText(postJobs(options), body);
-    const made = answer["jobs"];
-    const count = Array.isArray(made) ? made.length : 0;
-    const what = `list of jobs: ${count} answers to ${jobs.length} jobs`;
-    return need(made as unknown[], count === jobs.length, what).map((one, i) =>
-      this.handleOf(one, definitionOf(jobs[i]?.job ?? "")),
-    );
+    const prepare = (one: NewJob, i: number) => this.prepare(one, `jobs[${i}].args`);
+    const send = async (all: Prepared[]) => {
+      const body = `{"jobs":[${all.map(({ json }) => json).join(",")}]${fenceOf(options)}}`;
+      const made = (await this.#core.callText(postJobs(options), body))["jobs"];
+      const count = Array.isArray(made) ? made.length : 0;
+      const what = `list of jobs: ${count} answers to ${all.length} jobs`;
+      const answers = need(made as unknown[], count === all.length, what);
+      return all.map(({ definition }, i) => this.handleOf(answers[i], definition));
+    };
+    return await sending(this.#core.middleware, jobs, prepare, send);
   }
 
   /** A handle of a job; with its definition, with the type of its result. Sends no request. */
@@ -244,17 +263,16 @@ export class Mainspring {
     this.close();
   }
 
-  private async prepare({ job, args = {}, options = {} }: NewJob, where = "args"): Promise<string> {
+  private async prepare(
+    { job, args = {}, options = {} }: NewJob,
+    where = "args",
+  ): Promise<Prepared> {
     const definition = definitionOf(job);
     const what = `${where} of ${definition.kind}`;
     if (!isCodec(definition.args)) args = await accepted(definition.args, args, what);
     const headers = { ...traceHeaders(), ...definition.options.headers, ...options.headers };
-    return jobJson(
-      definition,
-      args,
-      Object.keys(headers).length === 0 ? options : { ...options, headers },
-      where,
-    );
+    const own = Object.keys(headers).length === 0 ? options : { ...options, headers };
+    return { definition, own, json: jobJson(definition, args, own, where) };
   }
 
   private handleOf(answer: unknown, { result }: JobDefinition): JobHandle<never> {

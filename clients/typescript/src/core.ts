@@ -7,6 +7,7 @@ import { type MainspringError, makeError } from "./errors.js";
 import { type Lane, type ServerAddress, Transport } from "./http.js";
 import { formatJson } from "./json.js";
 import type { LogFields, Logger } from "./log.js";
+import type { Middleware } from "./middleware.js";
 import { Renewals } from "./renewals.js";
 
 const FIRST_PAUSE_MS = 20;
@@ -80,6 +81,7 @@ export function randomName(): string {
 
 export class Core {
   readonly log: Logger;
+  readonly middleware: Middleware[] = [];
   readonly readTimeoutMs: number;
   /** Calls fail from now on, and workers end. */
   closed = false;
@@ -144,14 +146,16 @@ export class Core {
     body: string | undefined,
     failed?: MainspringError,
   ): Promise<Record<string, unknown>> {
-    const began = now();
-    const giveUp = began + this.#options.retryForMs;
+    let began = now(); // what a call has only waited at the server is no repeat
+    let sent = began;
     const steps = new Pauses();
     let told = false;
     for (let error = failed; ; ) {
       if (error !== undefined) {
         if (call.repeat === "no" || call.repeat === "once" || !mayRepeat(error)) throw error;
         const pause = steps.next(error);
+        began += Math.min(now() - sent, call.waitMs ?? 0);
+        const giveUp = began + this.#options.retryForMs;
         if (call.signal?.aborted === true || now() + pause >= giveUp) throw error;
         // A pause of a moment is not worth a line.
         if (!told && now() + pause > began + QUIET_MS) {
@@ -160,6 +164,7 @@ export class Core {
         }
         await sleep(pause, call.signal);
       }
+      sent = now();
       try {
         return await this.once(call, body);
       } catch (thrown) {

@@ -5,6 +5,7 @@ import { encodeWith } from "./codec.js";
 import { asArgument, makeError } from "./errors.js";
 import { formatJson } from "./json.js";
 import { checkOptions, type Names } from "./options.js";
+import { checkPolicy, POLICY_OPTIONS, type RetryPolicy } from "./policy.js";
 import type { Outcome } from "./outcomes.js";
 import { type StandardSchema, type } from "./schema.js";
 
@@ -56,6 +57,7 @@ const JOB_OPTIONS: Names<EnqueueOptions> = {
 // Programs in JavaScript can put those of one enqueue into a definition, too.
 const DEFINITION_OPTIONS: Names<DefinitionOptions<unknown, unknown>> = {
   ...JOB_OPTIONS,
+  ...POLICY_OPTIONS,
   ...{ args: 1, result: 1, aliases: 1 },
 };
 /** @internal */
@@ -80,7 +82,7 @@ export interface EnqueueOptions extends JobOptions {
   runAt?: Date | string | undefined;
 }
 
-export interface DefinitionOptions<A, R> extends JobOptions {
+export interface DefinitionOptions<A, R> extends JobOptions, RetryPolicy {
   args?: A | undefined;
   result?: R | undefined;
   /** Earlier names of the kind: workers also claim jobs of these. */
@@ -95,6 +97,7 @@ export interface JobDefinition<In = unknown, Args = In, R = unknown, Out = R> {
   readonly kind: string;
   readonly aliases: readonly string[];
   readonly options: JobOptions;
+  readonly policy?: RetryPolicy;
   readonly args: StandardSchema<In, Args>;
   readonly result: StandardSchema<Out, R>;
 }
@@ -121,7 +124,9 @@ export function defineJob<In, Args, R, Out>(
   if (typeof kind !== "string" || kind === "")
     throw new TypeError("kind: must be a text that is not empty");
   checkOptions(options, DEFINITION_OPTIONS);
-  const { args, result, aliases, ...rest } = options;
+  const { args, result, aliases, backoff, retryOn, giveUpOn, ...rest } = options;
+  const policy = { backoff, retryOn, giveUpOn };
+  checkPolicy(policy);
   for (const [name, schema] of Object.entries({ args, result })) {
     if (schema !== undefined && typeof schema["~standard"]?.validate !== "function") {
       throw new TypeError(`${name} of job ${kind}: must be a Standard Schema, or type<T>()`);
@@ -131,6 +136,7 @@ export function defineJob<In, Args, R, Out>(
     kind,
     aliases: aliases ?? [],
     options: rest,
+    policy,
     args: (args ?? type()) as StandardSchema<In, Args>,
     result: (result ?? type()) as StandardSchema<Out, R>,
   };

@@ -1,6 +1,7 @@
 // Calls the handler of a claimed job, and turns what it returns or throws into an outcome.
 import { type Attempt, Context } from "./attempt.js";
 import { isCodec, toJson } from "./codec.js";
+import type { Core } from "./core.js";
 import { definitionOf, type JobDefinition, type NewJob } from "./define.js";
 import {
   Cancelled,
@@ -11,7 +12,10 @@ import {
   ValidationError,
 } from "./errors.js";
 import type { LogFields, Logger } from "./log.js";
+import { people } from "./outcome_json.js";
+import { attempting } from "./middleware.js";
 import { Outcome } from "./outcomes.js";
+import { givesUp, type RetryPolicy } from "./policy.js";
 import { textOf } from "./reasons.js";
 import { accepted, check } from "./schema.js";
 import { inScopeOf, type Scope } from "./trace.js";
@@ -25,7 +29,7 @@ export interface Handled {
 export async function callHandler(
   attempt: Attempt,
   { definition, handler }: Handled,
-  log: Logger,
+  core: Core,
   stray: Scope["stray"],
 ): Promise<Outcome<unknown>> {
   const { job, args: raw } = attempt.claimed;
@@ -36,9 +40,11 @@ export async function callHandler(
     if (!(error instanceof ValidationError)) throw error;
     return new Outcome("dead", { reason: "bad_args", description: error.message });
   }
-  const context = new Context(attempt, args as never, log);
+  const context = new Context(attempt, args as never, core.log);
   const scope = { headers: job.headers, stray };
-  const returned = await inScopeOf(scope, () => handler(context));
+  const returned = await inScopeOf(scope, () =>
+    attempting(core.middleware, context, () => handler(context)),
+  );
   if (returned instanceof Outcome && returned.kind !== "complete") return returned;
   const result: unknown = returned instanceof Outcome ? returned.result : returned;
   const next = returned instanceof Outcome ? returned.next : [];
@@ -66,7 +72,12 @@ async function acceptedNext(made: NewJob, index: number): Promise<NewJob> {
 }
 
 /** The outcome of an attempt whose handler threw. */
-export function failureOf(attempt: Attempt, thrown: unknown, log: Logger): Outcome {
+export function failureOf(
+  attempt: Attempt,
+  thrown: unknown,
+  log: Logger,
+  policy: RetryPolicy = {},
+): Outcome {
   const told = attempt.stopReason;
   if (told instanceof Cancelled) return new Outcome("cancel", {}); // for the canceller's reason
   if (told instanceof ShuttingDown || told instanceof LeaseLost) return givenBack(attempt);
@@ -75,13 +86,37 @@ export function failureOf(attempt: Attempt, thrown: unknown, log: Logger): Outco
   const text = textOf(thrown);
   const error = told instanceof TimedOut ? `${told.message}: ${text}` : text;
   log.error("a handler threw an exception; the attempt failed", { ...placeOf(attempt), error });
-  return new Outcome("retry", { error });
+  return told === undefined && givesUp(policy, thrown)
+    ? new Outcome("dead", { reason: "gave_up", description: error })
+    : new Outcome("retry", { error });
 }
 
 /** The job of an attempt, for a line of a log. */
 export function placeOf(attempt: Attempt): LogFields {
   const { id, queue, kind, attempt: number } = attempt.claimed.job;
   return { job: id, queue, kind, attempt: number };
+}
+
+const MAX_WHY = 200;
+const ENDED = {
+  ...{ complete: "completed", retry: "failed", snooze: "snoozed", defer: "deferred" },
+  ...{ cancel: "cancelled", dead: "dead" },
+};
+
+/** One line for each attempt. */
+export function logAttempt(
+  log: Logger,
+  attempt: Attempt,
+  { kind, fields }: Outcome<unknown>,
+  took: number,
+): void {
+  const ended = attempt.lost ? "lost" : ENDED[kind];
+  const why = fields["error"] ?? fields["reason"];
+  log.info(`job ${ended}`, {
+    ...placeOf(attempt),
+    tookMs: Math.round(took * 10) / 10,
+    ...(why === undefined ? {} : { why: people(why).split("\n", 1)[0]?.slice(0, MAX_WHY) }),
+  });
 }
 
 // A step's result cannot be stored: the step would run again in every attempt.

@@ -53,7 +53,10 @@ export type { JobHandle, JobInfo, JobState, WaitOptions, Why } from "./job.js";
 export { formatJson, parseJson } from "./json.js";
 export type { HeldLock, LockOptions } from "./locks.js";
 export { jsonLogger, type LogFields, type Logger, type LogLevel } from "./log.js";
+export { openTelemetry, sentry, type SentrySdk, type Tracer } from "./integrations.js";
+export type { Middleware } from "./middleware.js";
 export { cancel, complete, dead, defer, Outcome, retry, snooze } from "./outcomes.js";
+export type { Backoff, RetryPolicy } from "./policy.js";
 export type { QueueInfo, QueueLimits, Queues, Retention } from "./queues.js";
 export type {
   LedgerRow,

@@ -46,14 +46,26 @@ async function made({ job, args, options }: NewJob, where: string) {
 }
 
 async function planned(owner: string, name: string, { job, ...when }: PlannedSchedule) {
+  if (job === undefined) throw makeError("invalid_argument", "job: is missing", { field: "job" });
   if (typeof owner !== "string" || owner === "")
     throw makeError("invalid_argument", "owner: must be a text", { field: "owner" });
-  const own: Record<string, unknown> = await made(job, `${name}.job.args`);
+  const own: Record<string, unknown> = await made(job, "job.args");
   const headers: Record<string, string> = { ...(own["headers"] as Headers), [OWNER]: owner };
   const body = { ...(toWire(when) as object), job: { ...own, headers } };
   const digest = createHash("sha256").update(formatJson(body, name)).digest("hex");
   headers[DIGEST] = digest.slice(0, 16);
   return { name, body, digest: headers[DIGEST] };
+}
+
+/** An error says which schedule of many it is about. */
+async function naming<T>(schedule: string, work: Promise<T>): Promise<T> {
+  return await work.catch((error: unknown) => {
+    if (!(error instanceof Error)) throw error;
+    const { message } = error;
+    error.message = `schedule ${schedule}: ${message}`;
+    if (error.stack !== undefined) error.stack = error.stack.replace(message, error.message);
+    throw error;
+  });
 }
 
 export class Schedules {
@@ -88,7 +100,7 @@ export class Schedules {
   ): Promise<Record<string, SyncOutcome>> {
     checkOptions(options, { dryRun: 1 });
     const all = Object.entries(schedules);
-    const bodies = await Promise.all(all.map(([name, one]) => planned(owner, name, one)));
+    const bodies = await Promise.all(all.map(([name, one]) => naming(name, planned(owner, name, one))));
     const there = new Map<string, Headers>();
     for await (const { name, job } of this.list()) there.set(name, job?.headers ?? {});
     for (const { name } of bodies) {
@@ -100,7 +112,7 @@ export class Schedules {
     const outcomes: Record<string, SyncOutcome> = {};
     for (const { name, body, digest } of bodies) {
       const before = there.get(name);
-      if (!options.dryRun) outcomes[name] = (await this.define(name, body)).outcome;
+      if (!options.dryRun) outcomes[name] = (await naming(name, this.define(name, body))).outcome;
       else if (before === undefined) outcomes[name] = "created";
       else outcomes[name] = before[DIGEST] === digest ? "unchanged" : "replaced";
     }

@@ -11,7 +11,7 @@ import { callAfter, MAX_TIMER_MS, now } from "./clock.js";
 import { Attempt, type AttemptHost, readClaimed } from "./attempt.js";
 import { type Core, need, Pauses, randomName, sleep } from "./core.js";
 import { type JobDefinition, definitionOf } from "./define.js";
-import { type Duration, durationMs, durationText, shortText } from "./durations.js";
+import { type Duration, durationMs, durationText } from "./durations.js";
 import {
   Cancelled,
   LeaseLost,
@@ -19,13 +19,14 @@ import {
   ShuttingDown,
   TimedOut,
 } from "./errors.js";
-import { callHandler, failureOf, givenBack, type Handled, placeOf } from "./handling.js";
+import { callHandler, failureOf, givenBack, type Handled, logAttempt, placeOf } from "./handling.js";
 import { LeaseTable } from "./lease_table.js";
 import { checkOptions } from "./options.js";
 import { Outcome } from "./outcomes.js";
 import { Finisher } from "./finisher.js";
 import { encodeOutcome } from "./outcome_json.js";
 import { Overdue } from "./overdue.js";
+import { timed } from "./policy.js";
 import { textOf } from "./reasons.js";
 import { Reporter } from "./reporter.js";
 import { unwatchStrays, watchStrays } from "./strays.js";
@@ -37,6 +38,8 @@ import {
   type WorkerOptions,
   type WorkerStats,
   factsOf,
+  noStats,
+  stoppingText,
   HANDLER_OPTIONS,
   WORKER_OPTIONS,
   startedByNpm,
@@ -69,6 +72,8 @@ const AHEAD_PER_CLAIM = 250;
 const AFTER_STOP_MS = 250;
 /** How often a quiet worker asks whether it may claim again. */
 const QUIET_LOOK_MS = 5000;
+/** How often a worker whose slots are all stuck reports: it claims nothing. */
+const STUCK_REPORT_MS = 10_000;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5000;
 /** npm sends a Ctrl-C of the terminal, which the worker has got too, to the worker again. */
@@ -78,25 +83,14 @@ const WAIT_FOR_REPORTS_MS = 10_000;
 export class Worker {
   /** Random for each worker: a restart is another worker. */
   readonly id: string;
-  readonly stats: WorkerStats = {
-    ...{
-      claimed: 0,
-      completed: 0,
-      failed: 0,
-      snoozed: 0,
-      deferred: 0,
-      cancelled: 0,
-      dead: 0,
-      stale: 0,
-    },
-    ...{ refused: 0, leaseLost: 0, claims: 0, finishes: 0, running: 0, waiting: 0 },
-  };
+  readonly stats: WorkerStats = noStats();
 
   private readonly slots: number;
   private readonly leaseMs: number;
   private readonly claimWaitMs: number;
   private readonly gracefulMs: number;
   private readonly mostAhead: number;
+  private readonly logJobs: boolean;
   private readonly facts: Record<string, unknown>;
   private readonly queues: Set<string>;
   private readonly kinds = new Map<string, Kind>();
@@ -106,6 +100,7 @@ export class Worker {
   private readonly attemptHost: AttemptHost;
   private readonly complaints: Complaints;
   private readonly overdue: Overdue;
+  private reportStuckAt = Infinity;
   private renewalKey: number | undefined;
 
   private readonly active = new Map<string, Attempt>();
@@ -151,6 +146,7 @@ export class Worker {
     this.claimWaitMs = durationMs(options.claimWait ?? "20s", "claimWait");
     this.gracefulMs = durationMs(options.gracefulStop ?? "25s", "gracefulStop");
     this.mostAhead = Math.min(options.claimAhead ?? MAX_CLAIM, MAX_CLAIM);
+    this.logJobs = options.logJobs ?? true;
     this.queues = new Set(options.queues ?? []);
     this.facts = factsOf(this.slots, options.version);
     this.attemptHost = {
@@ -162,7 +158,8 @@ export class Worker {
     this.overdue = new Overdue(
       core.log,
       exitWhenStuck === undefined ? Infinity : durationMs(exitWhenStuck, "exitWhenStuck"),
-      () => this.onStuck(),
+      () => this.exitStuck(),
+      () => this.reportStuck(),
     );
     this.finisher = new Finisher({
       core,
@@ -313,22 +310,15 @@ export class Worker {
 
   private logStopping(signal: string): void {
     const { running } = this.stats;
-    const [jobs, them] = running === 1 ? ["job", "it"] : ["jobs", "them"];
-    const again = signal === "SIGINT" ? "Ctrl-C again" : "a second signal";
-    const left = shortText((this.gracefulMs * 4) / 5);
-    const text = `: ${running} ${jobs} may run for another ${left}; ${again} ends ${them} now`;
-    this.core.log.info(`stopping${running === 0 ? "" : text}`, { worker: this.id, running });
+    const text = stoppingText(signal, running, (this.gracefulMs * 4) / 5);
+    this.core.log.info(text, { worker: this.id, running });
   }
 
   private async stopNow(timeoutMs: number, giveBack: boolean): Promise<{ abandoned: number }> {
     this.stopping = true;
     this.stopSignal.abort();
     this.finisher.giveUpAt = now() + timeoutMs;
-    for (const { attempt, kind } of this.ready.splice(0)) {
-      kind.taken -= 1;
-      this.giveBack(attempt);
-    }
-    this.slotsReady = 0;
+    this.giveBackReady();
     this.wakeClaimer();
     await this.endClaims();
     const tell = () => this.tellAll(new ShuttingDown("the worker stops"));
@@ -357,8 +347,7 @@ export class Worker {
     return { abandoned };
   }
 
-  // Behind a proxy the server does not notice that a worker hangs up: it would give a job to the
-  // claim.
+  // Behind a proxy the server does not notice that a worker hangs up.
   private async endClaims(): Promise<void> {
     await this.askToEndClaims();
     const late = setTimeout(() => this.claimAbort.abort(), AFTER_STOP_MS);
@@ -396,7 +385,7 @@ export class Worker {
     const end = now() + timeoutMs;
     while (!good() && now() < end) {
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, Math.min(bounded(end - now()) + 1, 1000));
+        const timer = setTimeout(resolve, Math.min(Math.max(end - now(), 0) + 1, 1000));
         this.wakeWaiters.push(() => {
           clearTimeout(timer);
           resolve();
@@ -413,6 +402,7 @@ export class Worker {
 
   private claimAhead(): number {
     if (this.handlerMs < 0 || this.handlerMs >= CLAIM_AHEAD_MS) return 0;
+    if (this.overdue.slots >= this.slots) return 0;
     return Math.min(
       Math.floor((this.slots * CLAIM_AHEAD_MS) / Math.max(this.handlerMs, 0.0005)),
       this.mostAhead,
@@ -465,24 +455,32 @@ export class Worker {
     void this.stop();
   }
 
-  /** Waits while the worker is quiet. A renewal without leases reports whether it still is. */
+  /** Waits for a change, or until a time. */
+  private async idle(until: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const stop = until === Infinity ? resolve : callAfter(until - now(), resolve);
+      this.wakeClaimer = () => {
+        stop();
+        resolve();
+      };
+    });
+  }
+
   private async stayQuiet(): Promise<void> {
     const until = now() + QUIET_LOOK_MS;
-    while (this.quiet && !this.stopping && now() < until) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, bounded(until - now()) + 1);
-        this.wakeClaimer = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-    if (!this.quiet || this.stopping) return;
+    while (this.quiet && !this.stopping && now() < until) await this.idle(until);
+    if (this.quiet && !this.stopping) await this.askForCommand();
+  }
+
+  /** A renewal without leases: its answer says whether this worker may claim. */
+  private async askForCommand(): Promise<void> {
+    const { stuck } = this.overdue;
+    this.reportStuckAt = stuck > 0 ? now() + STUCK_REPORT_MS : Infinity;
     try {
       const answer = await this.core.call({
         method: "POST",
         path: "/v1/renew",
-        body: { worker: this.id, leases: [] },
+        body: { worker: this.id, leases: [], stuck },
         timeoutMs: QUIET_LOOK_MS,
         lane: "worker",
         repeat: "no",
@@ -490,7 +488,7 @@ export class Worker {
       });
       this.obey(answer["quiet"] === true, answer["terminate"] === true);
     } catch {
-      // The server is away: the worker stays quiet and asks again.
+      // The server is away: the worker asks again.
     }
   }
 
@@ -505,7 +503,8 @@ export class Worker {
         ? undefined
         : this.nextClaim(durationText(this.claimWaitMs));
       if (claim === undefined) {
-        await new Promise<void>((resolve) => (this.wakeClaimer = resolve));
+        const at = this.reportStuckAt;
+        await (at <= now() ? this.askForCommand() : this.idle(at));
         continue;
       }
       this.stats.claims += 1;
@@ -598,6 +597,14 @@ export class Worker {
     this.active.set(attempt.id, attempt);
     this.slotsReady += attempt.slots;
     this.ready.push({ attempt, kind });
+  }
+
+  private giveBackReady(): void {
+    for (const { attempt, kind } of this.ready.splice(0)) {
+      kind.taken -= 1;
+      this.giveBack(attempt);
+    }
+    this.slotsReady = 0;
   }
 
   private giveBack(attempt: Attempt): void {
@@ -697,9 +704,10 @@ export class Worker {
     let outcome: Outcome<unknown>;
     try {
       const stray = (error: unknown, what: string) => this.strayed(attempt, error, what);
-      outcome = await callHandler(attempt, kind, this.core.log, stray);
+      outcome = await callHandler(attempt, kind, this.core, stray);
     } catch (thrown) {
-      outcome = thrown instanceof Outcome ? thrown : failureOf(attempt, thrown, this.core.log);
+      const failed = () => failureOf(attempt, thrown, this.core.log, kind.definition.policy);
+      outcome = thrown instanceof Outcome ? thrown : failed();
     }
     attempt.closed = true;
     stopTimer?.();
@@ -711,6 +719,8 @@ export class Worker {
     attempt.ended = true;
     this.overdue.remove(attempt);
     if (attempt.stray !== undefined && outcome.kind === "complete") outcome = attempt.stray;
+    outcome = timed(kind.definition.policy, outcome, attempt.claimed.job.attempt);
+    if (this.logJobs) logAttempt(this.core.log, attempt, outcome, took);
     this.stats.running -= 1;
     this.slotsTaken -= attempt.slots;
     kind.running -= 1;
@@ -734,7 +744,9 @@ export class Worker {
       error: text,
     });
     if (attempt.lost || attempt.stray !== undefined) return;
-    attempt.stray = new Outcome("retry", { error: text });
+    const { kind, attempt: number } = attempt.claimed.job;
+    const failed = new Outcome("retry", { error: text });
+    attempt.stray = timed(this.kinds.get(kind)?.definition.policy, failed, number) as Outcome;
     if (attempt.ended) this.finisher.replace(encodeOutcome(attempt, attempt.stray));
     else this.tell(attempt, error instanceof Error ? error : new Error(text));
   }
@@ -744,7 +756,16 @@ export class Worker {
     this.overdue.add(attempt);
   }
 
-  private onStuck(): void {
+  private reportStuck(): void {
+    const { stuck, slots } = this.overdue;
+    this.facts["stuck"] = stuck;
+    this.reportStuckAt = stuck > 0 ? 0 : Infinity;
+    if (slots >= this.slots) this.giveBackReady(); // nothing here would run it
+    void this.endParkedClaim();
+    this.wakeClaimer();
+  }
+
+  private exitStuck(): void {
     this.core.log.error("a handler does not end; the worker stops", { worker: this.id });
     stuck = true;
     for (const stop of runs) stop();
@@ -784,8 +805,4 @@ export class Worker {
       this.wakeClaimer();
     });
   }
-}
-
-function bounded(ms: number): number {
-  return Math.min(Math.max(ms, 0), MAX_TIMER_MS);
 }

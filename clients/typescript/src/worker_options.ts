@@ -2,7 +2,7 @@
 import { hostname } from "node:os";
 import type { JobContext } from "./attempt.js";
 import type { HandlerResult, JobDefinition } from "./define.js";
-import type { Duration } from "./durations.js";
+import { type Duration, shortText } from "./durations.js";
 import { checkOptions, type Names } from "./options.js";
 
 const MAX_HOST_BYTES = 255;
@@ -63,6 +63,8 @@ export interface WorkerOptions {
    * asked to. Default: never.
    */
   exitWhenStuck?: Duration;
+  /** One line for each attempt, of level info. Default: true. */
+  logJobs?: boolean;
   /** Version of your program, up to 100 bytes. `mainspring workers` shows it. */
   version?: string;
 }
@@ -70,7 +72,7 @@ export interface WorkerOptions {
 /** @internal */
 export const WORKER_OPTIONS: Names<WorkerOptions> = {
   ...{ queues: 1, slots: 1, lease: 1, claimWait: 1, claimAhead: 1, gracefulStop: 1, version: 1 },
-  exitWhenStuck: 1,
+  ...{ exitWhenStuck: 1, logJobs: 1 },
 };
 
 /** @internal */
@@ -93,6 +95,21 @@ export interface WorkerStats {
   finishes: number;
   running: number;
   waiting: number;
+}
+
+export function noStats(): WorkerStats {
+  return {
+    ...{ claimed: 0, completed: 0, failed: 0, snoozed: 0, deferred: 0, cancelled: 0, dead: 0 },
+    ...{ stale: 0, refused: 0, leaseLost: 0, claims: 0, finishes: 0, running: 0, waiting: 0 },
+  };
+}
+
+export function stoppingText(signal: string, running: number, leftMs: number): string {
+  if (running === 0) return "stopping";
+  const [jobs, them] = running === 1 ? ["job", "it"] : ["jobs", "them"];
+  const again = signal === "SIGINT" ? "Ctrl-C again" : "a second signal";
+  const left = shortText(leftMs);
+  return `stopping: ${running} ${jobs} may run for another ${left}; ${again} ends ${them} now`;
 }
 
 // Whether the server takes the text for a worker's host or version.

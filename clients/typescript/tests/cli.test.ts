@@ -67,6 +67,20 @@ test("work: runs the handlers of a TypeScript file and stops cleanly at SIGTERM"
   assert.equal(await job.result({ timeout: "20s" }), "hello Ada!", output());
   child.kill("SIGTERM");
   assert.equal(await ended, 0);
+  assert.match(output(), /"job completed","job":"\d+","queue":"greetings"/);
+});
+
+test("work: uses the middleware that the file exports, and logs no jobs with --no-log-jobs", async () => {
+  const middleware = `export const middleware = [{
+    async attempt({ args }, next) { console.log("around " + args.name); await next(); } }];`;
+  writeFileSync(join(directory, "around.ts"), program('"hello "', "around") + middleware);
+  const { child, ended, output } = run(["work", "around.ts", "--no-log-jobs"]);
+  const job = await server.client().enqueue("greet", { name: "Bo" }, { queue: "around" });
+  assert.equal(await job.result({ timeout: "20s" }), "hello Bo!", output());
+  child.kill("SIGTERM");
+  assert.equal(await ended, 0);
+  assert.match(output(), /around Bo/);
+  assert.doesNotMatch(output(), /job completed/);
 });
 
 test("work: SIGTERM releases the job of a stubborn handler; exit code 75", async () => {

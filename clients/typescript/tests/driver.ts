@@ -201,6 +201,9 @@ class Actions {
           await sleep(5);
         }
         return undefined;
+      case "hang":
+        while (!this.driver.gates.has(String(value))) await sleep(5);
+        return undefined;
       case "wait_stop": {
         const end = performance.now() + parseFloat(String(value)) * 1000;
         while (!context.signal.aborted && performance.now() < end) await sleep(5);

@@ -273,23 +273,29 @@ test("a handler that does not end: a line each minute, and the end of the worker
   const lines: LogFields[] = [];
   const error = (_: string, fields: LogFields = {}) => void lines.push(fields);
   const job = { id: "1", queue: "q", kind: "k", attempt: 2 };
-  const attempt = { started: true, ended: false, claimed: { job }, stopReason: new TimedOut("x") };
-  const overdue = new Overdue({ ...silent, error }, 150_000, () => assert.fail("too early"));
+  const stopReason = new TimedOut("x");
+  const attempt = { started: true, ended: false, slots: 2, claimed: { job }, stopReason };
+  const early = () => assert.fail("too early");
+  const overdue = new Overdue({ ...silent, error }, 150_000, early, () => undefined);
   const asked = now();
   overdue.add(attempt as unknown as Attempt);
   const minutes = (n: number) => asked + n * 60_000 + 10_000;
+  assert.ok(overdue.look(asked + 9000).again <= asked + 11_000);
+  assert.deepEqual([overdue.stuck, overdue.slots], [0, 0]);
   assert.ok(overdue.look(asked + 59_000).again <= minutes(1));
+  assert.deepEqual([overdue.stuck, overdue.slots], [1, 2]);
   assert.equal(lines.length, 0);
-  assert.equal(overdue.look(minutes(1)).stuck, false);
-  assert.equal(overdue.look(minutes(1) + 1000).stuck, false);
-  assert.equal(overdue.look(minutes(2)).stuck, false);
+  assert.equal(overdue.look(minutes(1)).exits, false);
+  assert.equal(overdue.look(minutes(1) + 1000).exits, false);
+  assert.equal(overdue.look(minutes(2)).exits, false);
   assert.deepEqual(lines, [
     { job: "1", queue: "q", kind: "k", attempt: 2, for: "70s", reason: "TimedOut" },
     { job: "1", queue: "q", kind: "k", attempt: 2, for: "130s", reason: "TimedOut" },
   ]);
-  assert.equal(overdue.look(minutes(3)).stuck, true);
+  assert.equal(overdue.look(minutes(3)).exits, true);
   overdue.remove(attempt as unknown as Attempt);
-  assert.deepEqual(overdue.look(minutes(4)), { again: Infinity, stuck: false });
+  assert.deepEqual(overdue.look(minutes(4)), { again: Infinity, exits: false });
+  assert.equal(overdue.stuck, 0);
 });
 
 test("an older or foreign server is named with both versions, at the start and at errors", async () => {

@@ -73,7 +73,7 @@ test("package: the copies of import and require work together", async (t) => {
   // A handler, its definition and its outcome of one copy in a worker of the other.
   const ms = server.client();
   const job = cjs.defineJob("mixed", { queue: "mixed", result: cjs.type<string>() });
-  const worker = ms.worker().on(cjs.handle(job, () => cjs.dead("mixed_copies")));
+  const worker = ms.worker({ logJobs: false }).on(cjs.handle(job, () => cjs.dead("mixed_copies")));
   t.after(() => worker.stop());
   await assert.rejects((await ms.enqueue(job)).result({ timeout: "20s" }), /mixed_copies/);
 });
@@ -81,7 +81,7 @@ test("package: the copies of import and require work together", async (t) => {
 const PROGRAM = `
   const ms = new Mainspring(process.env.MAINSPRING_SERVER);
   const job = defineJob("packed", { queue: process.env.TEST_QUEUE });
-  const worker = ms.worker().on(job, async ({ args, step }) => {
+  const worker = ms.worker({ logJobs: false }).on(job, async ({ args, step }) => {
     if (args.first === undefined) throw new LeaseLost("no arguments");
     return args.first + (await step("second", () => "packed"));
   });
@@ -116,7 +116,29 @@ async function bundles(directory: string): Promise<string[]> {
   const made = await rollup({ input: entry, external, plugins: [{ name: "installed", resolveId }] });
   await made.write({ file: out("rollup.mjs"), format: "es" });
   await made.write({ file: out("rollup.cjs"), format: "cjs" });
-  return ["esbuild.mjs", "esbuild.cjs", "vite/program.mjs", "rollup.mjs", "rollup.cjs"];
+  const all = ["esbuild.mjs", "esbuild.cjs", "vite/program.mjs", "rollup.mjs", "rollup.cjs"];
+  return process.env["MAINSPRING_WEBPACK"] ? [...all, ...(await webpacked(directory))] : all;
+}
+
+/** By webpack, which is no dependency: MAINSPRING_WEBPACK names its folder in node_modules. */
+async function webpacked(directory: string): Promise<string[]> {
+  const path = process.env["MAINSPRING_WEBPACK"] ?? "";
+  const webpack = createRequire(import.meta.url)(path) as (
+    options: object,
+    done: (error: Error | null, stats?: { toString(options: object): string }) => void,
+  ) => void;
+  const base = { mode: "production", target: "node18", context: directory, entry: "./program.mjs" };
+  for (const [filename, type] of [["webpack.cjs", "commonjs2"], ["webpack.mjs", "module"]] as const) {
+    const module = type === "module";
+    const output = { path: directory, filename, module, library: { type } };
+    const faults = await new Promise((resolve, reject) =>
+      webpack({ ...base, output, experiments: { outputModule: module } }, (error, stats) =>
+        error ? reject(error) : resolve(stats?.toString({ all: false, errors: true, warnings: true })),
+      ),
+    );
+    assert.equal(faults, "");
+  }
+  return ["webpack.cjs", "webpack.mjs"];
 }
 
 function onPath(name: string): string[] {

@@ -272,7 +272,7 @@ test("an error that nothing catches fails the attempt of its job alone", async (
     assert.equal(info.attempt, 1);
     const lines = worker.output().trim().split("\n");
     const logged = lines.map((line) => JSON.parse(line) as LogFields);
-    const line = logged.find((one) => one["job"] === job.id);
+    const line = logged.find((one) => one["job"] === job.id && one["level"] === "error");
     assert.equal(line?.["message"], "an error of a handler was not caught");
     await job.retry();
     assert.equal(await job.result({ timeout: "60s" }), "second");

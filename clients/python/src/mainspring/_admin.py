@@ -8,14 +8,21 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator, Mapping, Sequence, TypeVar
 
 from ._jobs import NewJob, embedded
 from ._operations import Operation, Pages, request, until_state
 from ._values import Duration, duration, instant
 from ._wire import path_part, query, require
-from .errors import Conflict, InvalidArgument, JobFailed, NotFound, ResultTimeout
+from .errors import (
+    Conflict,
+    InvalidArgument,
+    JobFailed,
+    MainspringError,
+    NotFound,
+    ResultTimeout,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -280,6 +287,17 @@ def _put_body(name: str, body: dict[str, Any]) -> Operation[dict[str, Any]]:
 OWNER, DIGEST = "schedule-owner", "schedule-digest"  # headers of the jobs
 
 
+@contextmanager
+def _naming(schedule: str) -> Iterator[None]:
+    """Its errors say which schedule of many they are about."""
+    try:
+        yield
+    except MainspringError as error:
+        error.message = f"schedule {schedule}: {error.message}"
+        error.args = (error.message,)
+        raise
+
+
 def _planned(owner: str, schedules: Mapping[str, PlannedSchedule]) -> dict[str, dict[str, Any]]:
     """The requests for the schedules of an owner."""
     if not isinstance(owner, str) or not owner:
@@ -287,7 +305,10 @@ def _planned(owner: str, schedules: Mapping[str, PlannedSchedule]) -> dict[str, 
     bodies: dict[str, dict[str, Any]] = {}
     for name, planned in schedules.items():
         options = {key: value for key, value in planned.items() if key != "job"}
-        body = {"job": _job(planned["job"], f"{name}.job"), **_fields(options)}
+        with _naming(name):
+            if "job" not in planned:
+                raise InvalidArgument("job: is missing", field="job")
+            body = {"job": _job(planned["job"]), **_fields(options)}
         headers = {**body["job"].get("headers", {}), OWNER: owner}
         body["job"]["headers"] = headers
         text = json.dumps(body, sort_keys=True).encode()
@@ -313,7 +334,8 @@ def _sync(
     outcomes: dict[str, str] = {}
     for name, body in bodies.items():
         if not dry_run:
-            outcomes[name] = (yield from _put_body(name, body))["outcome"]
+            with _naming(name):
+                outcomes[name] = (yield from _put_body(name, body))["outcome"]
         elif name not in there:
             outcomes[name] = "created"
         else:

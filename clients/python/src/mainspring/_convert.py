@@ -70,7 +70,7 @@ def _is_reference(value: Any) -> bool:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("is not a text")
+        raise ValueError(f"as JSON it is text, not {type(value).__name__}")
     return value
 
 

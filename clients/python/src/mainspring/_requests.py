@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from contextlib import asynccontextmanager, closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Iterator, TypeVar
 
 from ._http import Connection, body, whole
@@ -125,27 +126,33 @@ class Requests:
             await asyncio.sleep(pause)
 
     def complete(self, operation: Operation[T]) -> T:
-        """Runs an operation and returns its value."""
-        document: Any = None
+        """Runs an operation and returns its value. Errors of its calls go through it."""
+        step = partial(operation.send, None)
         with closing(operation):
             while True:
                 try:
-                    call = operation.send(document)
+                    call = step()
                 except StopIteration as end:
                     value: T = end.value
                     return value
-                document = self.run(call)
+                try:
+                    step = partial(operation.send, self.run(call))
+                except MainspringError as error:
+                    step = partial(operation.throw, error)
 
     async def acomplete(self, operation: Operation[T]) -> T:
-        document: Any = None
+        step = partial(operation.send, None)
         with closing(operation):
             while True:
                 try:
-                    call = operation.send(document)
+                    call = step()
                 except StopIteration as end:
                     value: T = end.value
                     return value
-                document = await self.arun(call)
+                try:
+                    step = partial(operation.send, await self.arun(call))
+                except MainspringError as error:
+                    step = partial(operation.throw, error)
 
     @contextmanager
     def stream(self, call: Call) -> Iterator[Iterator[str]]:

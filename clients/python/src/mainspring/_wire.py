@@ -197,7 +197,7 @@ def may_repeat(call: Call, error: MainspringError) -> bool:
 
 
 class Repeats:
-    """How long to pause before a call is sent again."""
+    """How long to pause before a call is sent again. What it waited at the server is no repeat."""
 
     def __init__(
         self,
@@ -211,7 +211,7 @@ class Repeats:
 
             uniform = random.uniform
         self._uniform = uniform
-        self._began = clock()
+        self._began = self._sent = clock()
         self._give_up = self._began + retry_for
         self._limit = FIRST_PAUSE
         self._told = False
@@ -220,6 +220,9 @@ class Repeats:
         """Seconds, or None to give up: the time is over, or would be after Retry-After."""
         if not may_repeat(call, error):
             return None
+        waited = min(self._clock() - self._sent, call.wait)
+        self._began += waited
+        self._give_up += waited
         pause = max(self._uniform(self._limit / 8, self._limit), error.retry_after or 0.0)
         self._limit = min(self._limit * 2, LONGEST_PAUSE)
         if self._clock() + pause >= self._give_up:
@@ -233,6 +236,7 @@ class Repeats:
                 "%s %s failed: %s; trying again for up to %.0f s",
                 call.method, call.path, error, self._give_up - self._clock(),
             )  # fmt: skip
+        self._sent = self._clock() + pause
         return pause
 
 

@@ -44,12 +44,14 @@ MAX_CLAIM = 1000
 MAX_SLOTS = 1024
 MAX_HOST = 255
 MAX_FACT = 100
+MAX_WHY = 200
 LOOK = 1.0
 START_RENEWER = 5.0
 STANDSTILL = 0.25  # the watcher should have looked this long ago
 CATCH_UP = 1.0
 COMPLAIN_EVERY = 60.0  # about a server that does not do what it should
 QUIET_LOOK = 5.0  # how often a quiet worker asks whether it may claim again
+STUCK_REPORT = 10.0  # how often a worker whose slots are all stuck reports: it claims nothing
 
 
 @dataclass
@@ -175,7 +177,8 @@ class Worker:
         self._ending_claim = 0
         self.handler_seconds = -1.0
         self.overdue = Overdue(options.stuck_seconds)
-        self.stuck = False
+        self.stuck = False  # the worker exits for it
+        self._report_stuck_at = float("inf")
         self.stats: dict[str, int] = collections.defaultdict(int)
         self.reports = Reports(self)
         self.finisher = Finisher(self)
@@ -253,12 +256,7 @@ class Worker:
             at = now()
             self._tell_at = at + self.options.graceful_seconds * 4 / 5
             self.give_up_at = at + self.options.graceful_seconds
-            for attempt in self.ready:
-                self._leave(attempt)
-                if not attempt.lost:
-                    self._give_back(attempt)
-            self.ready.clear()
-            self.slots_ready = 0
+            self._give_back_ready()
             self.claimer_changed.notify_all()
             self.finisher.wake()
         self._watcher_wake.set()
@@ -342,6 +340,8 @@ class Worker:
         return (most if kinds else 0), kinds
 
     def _ahead(self) -> int:
+        if self.overdue.slots() >= self.options.slots:
+            return 0
         if self.options.claim_ahead is not None:
             return self.options.claim_ahead
         if not 0 <= self.handler_seconds < CLAIM_AHEAD:
@@ -366,21 +366,17 @@ class Worker:
             log.error("%s", text)
         while True:
             with self.mutex:
-                most, kinds = self.room()
-                while not self.stopping and not self.quiet and (most <= 0 or self.finisher.busy):
-                    self.claimer_changed.wait()
-                    most, kinds = self.room()
-                quiet = self.quiet
-                if quiet:
+                most, kinds = self._await_room()
+                if self.quiet:
                     self._sleep(QUIET_LOOK, lambda: not self.quiet)
                 if self.stopping:
                     break
-                if not quiet:
+                if most > 0:
                     self.parked = True
                     self._parked_kinds = set(kinds)
                     self._claim_number += 1
-            if quiet:
-                self._ask_if_quiet()
+            if most <= 0:
+                self._ask_for_command()
                 continue
             pause = self._claim_once(most, kinds, pauses)
             with self.mutex:
@@ -389,14 +385,28 @@ class Worker:
                     self._sleep(pause)
         self._claims.close()
 
+    def _await_room(self) -> tuple[int, list[str]]:
+        """What to claim; nothing: to ask for a command, without a claim. Needs the mutex."""
+        while True:
+            most, kinds = self.room()
+            if self.stopping or self.quiet or (most > 0 and not self.finisher.busy):
+                return most, kinds
+            left = self._report_stuck_at - now()
+            if left <= 0:
+                return 0, []
+            self.claimer_changed.wait(left if self.overdue.stuck else None)
+
     def _sleep(self, pause: float, early: Callable[[], bool] = lambda: False) -> None:
         until = time.monotonic() + pause
         while not self.stopping and not early() and (left := until - time.monotonic()) > 0:
             self.claimer_changed.wait(left)
 
-    def _ask_if_quiet(self) -> None:
-        """Asks, by a renewal without leases, whether this worker may claim again."""
-        body = encode({"worker": self.incarnation, "leases": []})
+    def _ask_for_command(self) -> None:
+        """A renewal without leases: its answer says whether this worker may claim."""
+        with self.mutex:
+            stuck = len(self.overdue.stuck)
+            self._report_stuck_at = now() + STUCK_REPORT if stuck > 0 else float("inf")
+        body = encode({"worker": self.incarnation, "leases": [], "stuck": stuck})
         try:
             document = self._claims.run(Call("POST", "/v1/renew", body, answer_within=QUIET_LOOK))
         except MainspringError:
@@ -559,6 +569,14 @@ class Worker:
             del self.active[attempt.id]
         self.kind_taken[attempt.definition.kind] -= 1
 
+    def _give_back_ready(self) -> None:
+        for attempt in self.ready:
+            self._leave(attempt)
+            if not attempt.lost:
+                self._give_back(attempt)
+        self.ready.clear()
+        self.slots_ready = 0
+
     def _give_back(self, attempt: Attempt) -> None:
         self.finisher.put(Done(attempt, ready(attempt.given_back())))
 
@@ -572,7 +590,8 @@ class Worker:
             old = self.handler_seconds
             self.handler_seconds = took if old < 0 else old + (took - old) / 16
             self.running -= 1
-            self.overdue.remove(attempt)
+            if self.overdue.remove(attempt):
+                self._watcher_wake.set()
             self.slots_taken -= attempt.slots
             self._leave(attempt)
             if attempt.lost:
@@ -589,9 +608,12 @@ class Worker:
 
     def _widen_claim(self, definition: Any) -> None:
         """A claim that waits without a kind that was full is asked again. Needs the mutex."""
-        if not self.parked or not definition.concurrency or self.stopping:
-            return
-        if definition.kind in self._parked_kinds or self._ending_claim == self._claim_number:
+        if definition.concurrency and definition.kind not in self._parked_kinds:
+            self._claim_again()
+
+    def _claim_again(self) -> None:
+        """Ends the claim that waits: the next one says something else. Needs the mutex."""
+        if not self.parked or self.stopping or self._ending_claim == self._claim_number:
             return
         self._ending_claim = number = self._claim_number
 
@@ -713,13 +735,25 @@ class Worker:
                     self._watch_at = min(self._watch_at, max(attempt.lease_end, believe_at))
                     if not attempt.reason:
                         self._watch_at = min(self._watch_at, attempt.time_limit)
-                next_look, stuck = self.overdue.look(at)
+                next_look, exits = self._look_at_overdue(at)
                 self._watch_at = min(self._watch_at, next_look)
-                if stuck and not self.stuck:
+                if exits and not self.stuck:
                     log.critical("a handler does not end; the worker exits")
                     self.stuck = True
                     threading.Thread(target=self.request_stop, daemon=True).start()
             self._watcher_wake.wait(max(0.001, self._watch_at - now()))
+
+    def _look_at_overdue(self, at: float) -> tuple[float, bool]:
+        before = len(self.overdue.stuck)
+        look = self.overdue.look(at)
+        if (count := len(self.overdue.stuck)) != before:
+            self._facts["stuck"] = count
+            self._report_stuck_at = 0.0 if count > 0 else float("inf")
+            if self.overdue.slots() >= self.options.slots:
+                self._give_back_ready()  # nothing here would run it
+            self._claim_again()
+            self.claimer_changed.notify_all()
+        return look
 
 
 def _granted(attempt: Attempt, options: WorkerOptions) -> float:
@@ -732,8 +766,10 @@ def log_attempt(attempt: Attempt, result: Ready, took: float) -> None:
     ended = "lost" if attempt.lost else COUNTERS[type(result.outcome)]
     job = attempt.job
     extra = {name: job.get(name) for name in ("queue", "kind", "attempt")}
-    took_ms = round(took * 1000, 1)
-    log.info("job %s", ended, extra={"job": attempt.id, **extra, "took_ms": took_ms})
+    extra["took_ms"] = round(took * 1000, 1)
+    if why := getattr(result.outcome, "error", "") or getattr(result.outcome, "reason", ""):
+        extra["why"] = str(why).partition("\n")[0][:MAX_WHY]
+    log.info("job %s", ended, extra={"job": attempt.id, **extra})
 
 
 def run_until_signal(worker: Worker) -> None:
