@@ -118,16 +118,29 @@ void guard_terminal(bool json, Io& io) {
 std::string advice(const Error& error, const Parsed* parsed) {
   const bool client = parsed != nullptr && parsed->invocation.command != nullptr &&
                       (parsed->invocation.command->scopes & kClientScope) != 0;
-  const bool reached = !error.message.starts_with("connecting to ");
-  if (client && error.code == ErrorCode::unavailable && !reached) {
+  const auto begins = [&](std::string_view words) { return error.message.starts_with(words); };
+  if (client && error.code == ErrorCode::unavailable &&
+      (begins("connecting to ") || begins("none of "))) {
     return "Start a server with `mainspring serve`, or name one with --server URL or "
            "MAINSPRING_SERVER.";
+  }
+  if (client && error.code == ErrorCode::unauthenticated && begins("the token is not valid")) {
+    return "Check --token-file or MAINSPRING_ACCESS_TOKEN. On the server, `mainspring token list` "
+           "shows the tokens, `mainspring token create` makes one.";
   }
   if (client && error.code == ErrorCode::unauthenticated) {
     return "Put the token into MAINSPRING_ACCESS_TOKEN, or name its file with --token-file.";
   }
   if (client && error.message.find("local issuer certificate") != std::string::npos) {
     return "Name the certificate of its authority with --ca-file or MAINSPRING_CA_FILE.";
+  }
+  if (error.code == ErrorCode::not_found &&
+      error.message.find(" holds no store: ") != std::string::npos) {
+    return "Name the data directory with --data; that of the Debian package is "
+           "/var/lib/mainspring.";
+  }
+  if (begins("the store does not open: ") && error.code == ErrorCode::unavailable) {
+    return "To wait for the database at the start: --wait-for-store 5m.";
   }
   return "";
 }

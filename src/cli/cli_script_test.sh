@@ -12,8 +12,10 @@ expect 64 'mainspring COMMAND [FLAG…]…' ms
 expect 64 'mainspring: "flyingfish": there is no such command of `mainspring`. See mainspring --help' ms flyingfish
 expect 69 'mainspring: …
 Start a server with `mainspring serve`, or name one with --server URL or MAINSPRING_SERVER.' ms jobs list --server http://127.0.0.1:1
-expect 66 'mainspring: nowhere holds no store: there is no nowhere/mainspring.db' ms store info --data nowhere
-expect 66 'mainspring: nowhere holds no store: there is no nowhere/mainspring.db' ms verify --data nowhere
+expect 66 'mainspring: nowhere holds no store: there is no nowhere/mainspring.db
+Name the data directory with --data; that of the Debian package is /var/lib/mainspring.' ms store info --data nowhere
+expect 66 'mainspring: nowhere holds no store: there is no nowhere/mainspring.db
+Name the data directory with --data; that of the Debian package is /var/lib/mainspring.' ms verify --data nowhere
 expect 64 'mainspring: --listen "192.0.2.1:80": remote access requires TLS and a token…' ms serve --listen 192.0.2.1:80
 expect 64 'mainspring: --data: a test server has a temporary store; leave it out' ms serve --test --data elsewhere
 # A full disk at the target of a redirection is an error.
@@ -36,7 +38,7 @@ echo 'log_level = "warn"' >config/mainspring/config.toml
 expect 0 '{"name":"log_level","value":"warn","from":"file '"$work"'/config/mainspring/config.toml"…}' \
   bash -c "'$mainspring' config --json | grep log_level"
 echo 'log_levl = "warn"' >config/mainspring/config.toml
-expect 64 "mainspring: $work/config/mainspring/config.toml:1: there is no setting \"log_levl\"; \`mainspring config --explain\` lists them" ms config
+expect 64 "mainspring: $work/config/mainspring/config.toml:1: there is no setting \"log_levl\". Did you mean log_level? \`mainspring config --explain\` lists them" ms config
 rm config/mainspring/config.toml
 
 # -- an empty server --------------------------------------------------------------------------------
@@ -217,6 +219,7 @@ expect 0 '{"redriven":0}' ms dead redrive --all --json
 expect 64 'mainspring: --rate "fast": must be N/s, …' ms dead redrive --all --rate fast --background
 expect 64 'mainspring: --dry-run: cannot be given together with --background…' ms dead redrive --dry-run --background
 expect 75 'job 11 is still scheduled after 10ms and continues: `mainspring jobs show 11`' ms enqueue calc sum --delay 1h --wait=10ms
+expect 0 '11 scheduled (time, in …): scheduled: runs at …' ms why 11
 
 # -- schedules, timers, leases ----------------------------------------------------------------------
 expect 0 'no schedules' ms schedules list

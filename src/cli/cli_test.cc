@@ -118,7 +118,7 @@ TEST_CASE("all mistakes in the file are reported together") {
   };
   CHECK(mistakes("data = \"x\"\nlog-level = \"info\"\nio_threads = 1.5\nslots = 2000\n") ==
         "m.toml:3: io_threads must be a text or a whole number\n"
-        "m.toml:2: there is no setting \"log-level\"; `mainspring config --explain` lists them\n"
+        "m.toml:2: there is no setting \"log-level\". Did you mean log_level? `mainspring config --explain` lists them\n"
         "m.toml: slots \"2000\": must be a number from 0 to 1024, or a range such as 2..16");
   for (const char* heading : {"[data]\n", "[server]\nlisten = \"x\"\n", "[other]\n"})
     CHECK(has(mistakes(heading), "settings are not in tables"));
@@ -285,6 +285,13 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
       {{"jbos", "list"}, "\"jbos\": there is no such command of `mainspring`. Did you mean jobs?"},
       {{"serv"}, "\"serv\": there is no such command of `mainspring`. Did you mean serve?"},
       {{"bogus"}, "no such command of `mainspring`. See mainspring --help"},
+      {{"cancel", "5"}, "Did you mean jobs cancel or bulk cancel or workflow cancel?"},
+      {{"backup", "b"}, "Did you mean store backup?"},
+      {{"status"}, "Did you mean health?"},
+      {{"serve", "--port", "80"}, "Did you mean --listen?"},
+      {{"serve", "--host", "::"}, "Did you mean --listen?"},
+      {{"jobs", "list", "--host", "a"}, "Did you mean --server?"},
+      {{"jobs", "list", "--url", "a"}, "Did you mean --server?"},
       {{"jobs", "shw"}, "there is no such command of `mainspring jobs`. Did you mean show?"},
       {{"lease", "list"}, "no such command of `mainspring lease`. Did you mean leases list?"},
       {{"jobs", "list", "--qeue", "a"},
@@ -350,6 +357,11 @@ TEST_CASE("an unreachable server: exit 69, and what to do") {
   const Ran ran = run({"jobs", "list", "--server", "http://127.0.0.1:1"});
   CHECK(ran.code == 69);
   CHECK(has(ran.err, "Start a server with `mainspring serve`"));
+  const Ran two = run({"jobs", "list", "--server", "http://127.0.0.1:1,http://127.0.0.1:2"});
+  CHECK(two.code == 69);
+  CHECK(has(two.err,
+            "none of 2 servers answers: connecting to 127.0.0.1:1: Connection refused; connecting "
+            "to 127.0.0.1:2: Connection refused\nStart a server"));
   const Ran json = run({"jobs", "list", "--json"}, {{"MAINSPRING_SERVER", "http://127.0.0.1:1"}});
   CHECK(json.code == 69);
   CHECK(has(json.err, R"({"error":{"code":"unavailable")"));

@@ -98,6 +98,9 @@ std::vector<const Setting*> settings_of(const Command& command);
 std::string other_number(const std::string& name);
 // The child with that name, or the group with that name in singular or plural; nullptr if none.
 const Command* child_named(const Command& parent, const std::string& word);
+
+// " Did you mean jobs?", or "" if no known name is like `word`.
+std::string suggestion(std::string_view word, const std::vector<std::string>& known);
 // Finds the row of "mainspring jobs list"; nullptr if there is none.
 const Command* find_command(const std::vector<std::string>& path);
 

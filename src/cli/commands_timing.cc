@@ -20,7 +20,7 @@ std::vector<Flag> joined(std::vector<Flag> flags, const std::vector<Flag>& more)
 std::vector<Flag> tick_flags() {
   return {
       {.name = "cron", .value = "EXPR", .help = "'30 2 * * *', or 6 fields, seconds first"},
-      {.name = "every", .value = "TIME", .help = "an interval, from 1s"},
+      {.name = "every", .value = "TIME", .help = "an interval, from 100ms"},
       {.name = "at", .value = "INSTANT", .help = "once, at 2026-01-31T09:00:00Z"},
       {.name = "time-zone",
        .value = "ZONE",

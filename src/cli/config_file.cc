@@ -36,10 +36,12 @@ Result<ConfigFile> parse_config(std::string_view file, std::string_view text) {
       continue;
     }
     if (find_setting(name) == nullptr) {
+      std::vector<std::string> known;
+      for (const Setting& setting : settings()) known.emplace_back(setting.name);
       out.mistakes.push_back(
-          invalid(name, fmt::format("{}: there is no setting \"{}\"; `mainspring config "
+          invalid(name, fmt::format("{}: there is no setting \"{}\".{} `mainspring config "
                                     "--explain` lists them",
-                                    where, name)));
+                                    where, name, suggestion(name, known))));
       continue;
     }
     auto value = text_of_node(node, where, name);

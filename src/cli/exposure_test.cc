@@ -62,6 +62,7 @@ TEST_CASE("a server starts if it is local only, or with TLS and a token") {
         CHECK(answer.error().field == "listen");
         const std::string& text = answer.error().message;
         CHECK(contains(text, "mainspring tls init --dir tls --host ") == !tls);
+        CHECK(!contains(text, "--host \n"));
         CHECK(contains(text, "mainspring token create admin --scope all --data /srv/jobs") ==
               !token);
       }

@@ -329,7 +329,9 @@ Result<int> run_jobs_why(const Invocation& invocation, Io& io) {
     }
     const std::string who =
         answer.state == "cancelled" ? who_cancelled(*connection->client, io, id) : "";
-    print_line(io, fmt::format("{} {} ({}): {}{}", id, answer.state, answer.gate,
+    const std::string until =
+        answer.until ? ", " + relative_to(*answer.until, SystemClock().now().wall) : "";
+    print_line(io, fmt::format("{} {} ({}{}): {}{}", id, answer.state, answer.gate, until,
                                printable(answer.why), printable(who)));
   }
   return kExitOk;

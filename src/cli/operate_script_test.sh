@@ -203,7 +203,7 @@ kill "$secure"
 wait "$secure"
 # Invalid settings are a finding; the other settings of the file count.
 printf 'data = "good"\nno_setting = 1\n' >bad.toml
-expect 1 'fail  settings       bad.toml:2: there is no setting "no_setting"; …
+expect 1 'fail  settings       bad.toml:2: there is no setting "no_setting". …
 ok    kernel         …ok    data directory good…' ms doctor --config bad.toml
 expect 1 'fail  settings       …gone.toml…ok    kernel         …' ms doctor --config gone.toml
 
@@ -255,7 +255,7 @@ expect 0 '…mainspring_build_info…' bash -c 'cat unpacked/*/server/metrics.tx
 expect 0 '{"name":"nightly","queue":"canaries",…' bash -c 'cat unpacked/*/server/schedules.jsonl'
 expect 0 '…"value":"postgres://jobs:***@127.0.0.1:…"from":"environment MAINSPRING_STORE"…' bash -c 'grep MAINSPRING_STORE unpacked/*/settings.jsonl'
 expect 0 'bad.tar.gz: …' ms support-bundle --output bad.tar.gz --config bad.toml
-expect 0 'bad.toml:2: there is no setting "no_setting"; …' bash -c 'tar -xzOf bad.tar.gz --wildcards "*/settings_errors.txt"'
+expect 0 'bad.toml:2: there is no setting "no_setting". …' bash -c 'tar -xzOf bad.tar.gz --wildcards "*/settings_errors.txt"'
 expect 74 'mainspring: bundle.tar.gz: File exists' ms support-bundle --output bundle.tar.gz
 expect 74 'mainspring: nowhere/x.tar.gz: No such file or directory' ms support-bundle --output nowhere/x.tar.gz
 expect 64 'mainspring: --output: must not be empty' ms support-bundle --output ''

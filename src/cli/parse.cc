@@ -6,8 +6,9 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <memory>
-#include <numeric>
+#include <utility>
 
+#include "base/edit_distance.h"
 #include "cli/command.h"
 
 namespace mainspring::cli {
@@ -171,36 +172,26 @@ std::vector<std::string> normalized(const std::vector<std::string>& words) {
   return out;
 }
 
-// Letters added, removed, replaced, or swapped.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before(b.size() + 1), last = before, row = before;
-  std::iota(last.begin(), last.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      row[j + 1] = std::min({row[j] + 1, last[j + 1] + 1, last[j] + (a[i] == b[j] ? 0 : 1)});
-      const bool swapped = i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j];
-      if (swapped) row[j + 1] = std::min(row[j + 1], before[j - 1] + 1);
-    }
-    std::swap(before, last);
-    std::swap(last, row);
+// The commands of this name one level deeper: `cancel` is `jobs cancel`, or `bulk cancel`.
+std::vector<std::string> deeper(const std::string& word) {
+  constexpr std::size_t kMost = 3;
+  std::vector<std::string> found;
+  for (const Command& child : root().children) {
+    if (found.size() < kMost && child_named(child, word) != nullptr)
+      found.push_back(fmt::format("{} {}", child.name, word));
   }
-  return last[b.size()];
+  return found;
 }
 
-std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
-  // An abbreviated flag: --prio.
-  constexpr std::size_t kLeast = 3;
-  const auto longer = std::find_if(known.begin(), known.end(),
-                                   [&](const auto& name) { return name.starts_with(word); });
-  if (longer != known.end() && word.find_first_not_of('-') + kLeast <= word.size())
-    return fmt::format(" Did you mean {}?", *longer);
-  const auto best = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
-    return distance(word, a) < distance(word, b);
-  });
-  if (best == known.end() || distance(word, *best) > std::max<std::size_t>(1, word.size() / 3))
-    return "";
-  return fmt::format(" Did you mean {}?", *best);
+// The name here of what other programs call `word`.
+std::string usual_name(const std::string& word, const std::vector<std::string>& known) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"--port", "--listen"}, {"--bind", "--listen"}, {"--host", "--listen"},
+      {"--host", "--server"}, {"--url", "--server"},  {"status", "health"}};
+  for (const auto& [other, name] : kNames) {
+    if (word == other && std::ranges::find(known, name) != known.end()) return std::string(name);
+  }
+  return word;
 }
 
 std::string program_path(const std::vector<std::string>& path) {
@@ -228,11 +219,13 @@ Error unexpected(const Level& level, const std::vector<std::string>& path,
   } else {
     message = fmt::format("\"{}\": `{}` takes no further argument.", word, program_path(path));
   }
+  std::string meant = suggestion(usual_name(word, known), known);
   // `lease run` and `leases list` are two groups.
   const Command* sibling = path.size() == 1 ? child_named(root(), other_number(path[0])) : nullptr;
-  const bool there = sibling != nullptr && child_named(*sibling, word) != nullptr;
-  const std::string meant =
-      there ? fmt::format(" Did you mean {} {}?", sibling->name, word) : suggestion(word, known);
+  if (sibling != nullptr && child_named(*sibling, word) != nullptr)
+    meant = fmt::format(" Did you mean {} {}?", sibling->name, word);
+  if (const auto found = path.empty() ? deeper(word) : std::vector<std::string>(); !found.empty())
+    meant = fmt::format(" Did you mean {}?", fmt::join(found, " or "));
   return invalid(word, message + meant + fmt::format(" See {} --help", program_path(path)));
 }
 
@@ -324,6 +317,21 @@ Error translated(const CLI::ParseError& error) {
 }
 
 }  // namespace
+
+std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
+  // An abbreviated flag: --prio.
+  constexpr std::size_t kLeast = 3;
+  const auto longer = std::find_if(known.begin(), known.end(),
+                                   [&](const auto& name) { return name.starts_with(word); });
+  if (longer != known.end() && word.find_first_not_of('-') + kLeast <= word.size())
+    return fmt::format(" Did you mean {}?", *longer);
+  const auto best = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
+    return edit_distance(word, a) < edit_distance(word, b);
+  });
+  if (best == known.end() || edit_distance(word, *best) > std::max<std::size_t>(1, word.size() / 3))
+    return "";
+  return fmt::format(" Did you mean {}?", *best);
+}
 
 Result<Parsed> parse_command_line(const std::vector<std::string>& words) {
   Parsed parsed;

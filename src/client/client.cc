@@ -112,6 +112,7 @@ std::vector<Error> ClientOptions::validate() const {
 // server has not executed it, or if repeating is safe. A wrong token is an answer like any other.
 ExchangeResult Client::Impl::once(const Call& call) {
   std::size_t server = current.load();
+  std::vector<std::string> reasons;
   for (std::size_t tried = 1;; ++tried) {
     ExchangeResult result = at(server, call);
     const bool undone = is_undone(result);
@@ -121,7 +122,14 @@ ExchangeResult Client::Impl::once(const Call& call) {
     server = (server + 1) % urls.size();
     current.compare_exchange_strong(failed, server);
     const bool may = undone || call.repeat == Repeat::yes;
-    if (!may || tried == urls.size() || call.stop.stop_requested()) return result;
+    if (!result) reasons.push_back(result.error().error.message);
+    if (!may || tried == urls.size() || call.stop.stop_requested()) {
+      if (reasons.size() == urls.size()) {
+        result.error().error.message = fmt::format("none of {} servers answers: {}", urls.size(),
+                                                   fmt::join(reasons, "; "));
+      }
+      return result;
+    }
   }
 }
 

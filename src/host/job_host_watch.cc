@@ -66,9 +66,10 @@ void JobHost::Impl::watch_root(const std::string& root) {
     auto watch = FileWatch::open(root);
     if (!watch && watch.error().message != logged) {
       logged = watch.error().message;
-      log_.write(watch.error().code == ErrorCode::not_found ? LogLevel::info : LogLevel::warn,
-                 "a directory of jobs cannot be watched; it is read regularly instead",
-                 {{"directory", root}, {"why", logged}});
+      log_.warn(watch.error().code == ErrorCode::not_found
+                    ? "the directory of job folders does not exist; its jobs start when it does"
+                    : "a directory of jobs cannot be watched; it is read regularly instead",
+                {{"directory", root}, {"why", logged}});
     }
     MutexLock lock(mutex);
     if (stopping) return;

@@ -113,7 +113,8 @@ expect 0 'worker revoked' as root ms token revoke worker
 expect 66 'mainspring: …' as root ms token revoke nobody
 wait $parked
 expect 0 '{"jobs":[]}' cat parked
-expect 77 '…mainspring: the token is not valid…' as worker ms work --queue mails --exec cat --drain
+expect 77 '…mainspring: the token is not valid…
+Check --token-file or MAINSPRING_ACCESS_TOKEN.…' as worker ms work --queue mails --exec cat --drain
 expect 0 '…worker   revoked…' as root ms token list
 worker2=$(as root ms token create worker --scope work=mails --scope read=mails)
 expect 0 'yes' bash -c "[[ -n '$worker2' && '$worker2' != '$worker' ]] && echo yes"
