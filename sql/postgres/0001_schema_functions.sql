@@ -46,6 +46,25 @@ BEGIN
   RETURN false;
 END $$;
 
+-- These locks are in shared memory, so a transaction takes few. For others nodes wait a moment (lock_wait).
+CREATE FUNCTION $schema.lock_key(queue text, key text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  keys CONSTANT integer := coalesce(nullif(current_setting('mainspring.keys', true), '')::integer, 0);
+BEGIN
+  IF keys >= 100 THEN RETURN; END IF;
+  PERFORM set_config('mainspring.keys', (keys + 1)::text, true);
+  PERFORM pg_advisory_xact_lock($schema.key_lock(queue, key));
+END $$;
+
+-- The name of a queue or a kind that a node creates. It does not wait for an application's open transaction that creates it.
+CREATE FUNCTION $schema.free_name(what text, name text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  IF $schema.is_key_locked('', what || ' ' || name) THEN
+    RAISE EXCEPTION '% "%": an open transaction of an application creates it', what, name USING ERRCODE = 'lock_not_available';
+  END IF;
+  RETURN name;
+END $$;
+
 -- Moving the store creates a trigger on `job_counts` that calls this. Every durable batch and every function writes there, so a
 -- store that was not moved pays nothing.
 CREATE FUNCTION $schema.refuse_moved() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -207,6 +226,7 @@ BEGIN
   LOOP
     SELECT q.id INTO known FROM $schema.queues q WHERE q.name = wanted;
     IF known IS NOT NULL THEN RETURN known; END IF;
+    PERFORM $schema.lock_key('', 'queue ' || wanted);
     INSERT INTO $schema.queues (name) VALUES (wanted) ON CONFLICT (name) DO NOTHING RETURNING id INTO known;
     IF known IS NOT NULL THEN RETURN known; END IF;
   END LOOP;
@@ -219,6 +239,7 @@ BEGIN
   LOOP
     SELECT k.id INTO known FROM $schema.kinds k WHERE k.name = wanted;
     IF known IS NOT NULL THEN RETURN known; END IF;
+    PERFORM $schema.lock_key('', 'kind ' || wanted);
     INSERT INTO $schema.kinds (name) VALUES (wanted) ON CONFLICT (name) DO NOTHING RETURNING id INTO known;
     IF known IS NOT NULL THEN RETURN known; END IF;
   END LOOP;
@@ -547,7 +568,6 @@ DECLARE
   start numeric;
   job $schema.jobs;
   holder $schema.jobs;
-  keys integer;
 BEGIN
   wake := coalesce(wake, true);
   PERFORM $schema.check_name('queue', queue);
@@ -649,12 +669,7 @@ BEGIN
   -- The session before the key: nodes lock them in this order.
   IF job.session IS NOT NULL THEN PERFORM $schema.lock_session(job.queue, job.session); END IF;
   IF unique_key IS NOT NULL THEN
-    -- These locks are in shared memory, so a transaction takes few. For others nodes wait a moment (lock_wait).
-    keys := coalesce(nullif(current_setting('mainspring.keys', true), '')::integer, 0);
-    IF keys < 100 THEN
-      PERFORM set_config('mainspring.keys', (keys + 1)::text, true);
-      PERFORM pg_advisory_xact_lock($schema.key_lock(queue, unique_key));
-    END IF;
+    PERFORM $schema.lock_key(queue, unique_key);
     holder := $schema.holder_of_key(at, job, coalesce(on_conflict, 'keep'));
     IF holder.id IS NOT NULL THEN
       IF wake AND on_conflict <> 'keep' AND holder.state IN (1, 2) THEN PERFORM $schema.wake_for(at, holder, queue); END IF;
@@ -789,5 +804,5 @@ END $$;
 REVOKE ALL ON FUNCTION $schema.begin_waiting, $schema.check_json, $schema.check_name, $schema.check_session, $schema.check_size,
   $schema.complete, $schema.drop_empty_session, $schema.duration_us, $schema.end_link, $schema.enqueue, $schema.enqueue_row,
   $schema.enter_ready, $schema.enter_session, $schema.follow_completed, $schema.holder_of_key, $schema.json_text, $schema.kept,
-  $schema.kind_of, $schema.leave_ready, $schema.lock_session, $schema.queue_of, $schema.refuse, $schema.refuse_moved,
+  $schema.kind_of, $schema.leave_ready, $schema.lock_key, $schema.lock_session, $schema.queue_of, $schema.refuse, $schema.refuse_moved,
   $schema.settle_session, $schema.count_job, $schema.unfit_value, $schema.wake_for FROM PUBLIC;

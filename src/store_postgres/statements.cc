@@ -84,8 +84,9 @@ CatalogStatements::CatalogStatements(std::string_view s)
                   "settings), meter, opens_at, keys_open_at, pause FROM $schema.queues"),
       insert_queue(
           s,
-          "WITH new AS (INSERT INTO $schema.queues (name) VALUES ($1) ON CONFLICT (name) "
-          "DO UPDATE SET name = excluded.name RETURNING id, paused, retention_completed, "
+          "WITH new AS (INSERT INTO $schema.queues (name) VALUES ($schema.free_name('queue', $1)) "
+          "ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id, paused, "
+          "retention_completed, "
           "retention_dead, coalesce(limits, settings) AS limits, meter, opens_at, keys_open_at, "
           "pause, xmax = 0 AS made) SELECT id, paused, retention_completed, retention_dead, "
           "limits, meter, opens_at, keys_open_at, pause, made FROM new"),
@@ -107,8 +108,8 @@ CatalogStatements::CatalogStatements(std::string_view s)
       forget_queues(s, kForgetQueues),
       load_kinds(s, "SELECT id, name FROM $schema.kinds"),
       insert_kind(s,
-                  "INSERT INTO $schema.kinds (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET "
-                  "name = excluded.name RETURNING id"),
+                  "INSERT INTO $schema.kinds (name) VALUES ($schema.free_name('kind', $1)) ON "
+                  "CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id"),
       raise_version(s, "UPDATE $schema.versions SET version = version + 1 WHERE what = $1") {}
 
 JobStatements::JobStatements(std::string_view s)

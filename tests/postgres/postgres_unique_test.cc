@@ -72,6 +72,41 @@ TEST_CASE("an application's open transaction refuses only the callers of its key
   place.check_invariants();
 }
 
+// Waiting would fail by the statement timeout: a statement that waits ends with it.
+TEST_CASE("an application's open transaction refuses only the callers of its new queue or kind") {
+  Place place;
+  PostgresOptions patient = place.options;
+  patient.lock_wait = std::chrono::hours(1);
+  patient.statement_timeout = std::chrono::seconds(5);
+  patient.incarnation = "patient";
+  const auto node = must(open_postgres_store(patient, place.clock.now(), place.log));
+  place.enqueue(NewJob{.queue = "q", .kind = "k"});
+  must(node->refresh(place.clock.now()));
+  PgConnection application = Place::connect();
+  must(application.sql("BEGIN"));
+  must(application.sql(place.named("SELECT ms.enqueue('new', 'made')")));
+  const auto refused = [&](const std::vector<Operation>& batch, std::string_view what) {
+    CAPTURE(what);
+    const auto answer = node->apply(batch, place.clock.now());
+    REQUIRE_FALSE(answer);
+    CHECK(answer.error().code == ErrorCode::unavailable);
+    CHECK(answer.error().message.find(what) != std::string::npos);
+    CHECK(node->blocked());  // so the broker applies the operations one by one
+  };
+  const Operation of_queue = Enqueue{.jobs = {{.queue = "new", .kind = "k"}}};
+  const Operation of_kind = Enqueue{.jobs = {{.queue = "q", .kind = "made"}}};
+  const Operation unrelated = Enqueue{.jobs = {{.queue = "own", .kind = "own"}}};
+  refused({unrelated, of_queue}, "queue \"new\": an open transaction of an application creates it");
+  refused({unrelated, of_kind}, "kind \"made\": an open transaction of an application creates it");
+  refused({of_kind}, "kind \"made\"");
+  refused({PauseQueue{.queue = "new", .paused = true}}, "queue \"new\"");
+  CHECK(node->apply({&unrelated, 1}, place.clock.now()));
+  must(application.sql("COMMIT"));
+  for (const Operation& late : {of_queue, of_kind})
+    CHECK(node->apply({&late, 1}, place.clock.now()));
+  place.check_invariants();
+}
+
 TEST_CASE("an application's open transaction in a session stops no claim of other jobs") {
   Place place;
   PostgresOptions hasty = place.options;
