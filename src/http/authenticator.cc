@@ -12,6 +12,7 @@
 #include "model/dashboard_session.h"
 #include "model/job_token.h"
 #include "model/token_text.h"
+#include "store/ended_sessions.h"
 
 namespace mainspring::http {
 namespace {
@@ -315,7 +316,8 @@ Result<Pass> Authenticator::admit_session(const PeerName& peer, std::string_view
     session = read_dashboard_session(text, options_.job_token_key);
   }
   const Digest digest = sha256(text);
-  if (!session || now.wall >= session->expires_at || was_ended(digest)) {
+  if (!session || now.wall >= session->expires_at ||
+      was_ended(digest, session->token_id, opened_at(*session))) {
     return refuse(peer, std::string(kBadSession), now.instant);
   }
   const auto known = snapshot();
@@ -334,12 +336,18 @@ Result<Pass> Authenticator::admit_session(const PeerName& peer, std::string_view
               .digest = digest,
               .by_job_token = true,
               .issuer = session->token_id,
+              .opened_at = opened_at(*session),
               .expires_at = end};
 }
 
 // See store/ended_sessions.h.
-bool Authenticator::was_ended(const Digest& session) {
-  return find(*snapshot(), session) != nullptr && !MS_MUTANT(signed_out_accepted);
+bool Authenticator::was_ended(const Digest& session, std::uint64_t token_id, WallTime opened_at) {
+  if (MS_MUTANT(signed_out_accepted)) return false;
+  const auto known = snapshot();
+  if (find(*known, session) != nullptr) return true;
+  const Entry* const all = find(*known, sha256(all_sessions_of(token_id)));
+  constexpr Duration kMaxSkew = std::chrono::seconds(10);  // of the clocks of two nodes
+  return all != nullptr && opened_at <= all->token.created_at + kMaxSkew;
 }
 
 Pass Authenticator::admit_anybody(const PeerName& peer, const Secret* authorization, Now now) {
@@ -355,7 +363,8 @@ bool Authenticator::still_good(Pass& pass, WallTime now) {
   if (!pass.by_token) return true;
   if (now >= pass.expires_at) return false;
   if (pass.by_job_token) {
-    if (was_ended(pass.digest)) return false;
+    if (pass.opened_at != WallTime::never() && was_ended(pass.digest, pass.issuer, pass.opened_at))
+      return false;
     return pass.issuer == 0 || find_usable(*snapshot(), pass.issuer, now) != nullptr;
   }
   if (source_.version() == pass.version) return true;

@@ -44,6 +44,7 @@ struct Pass {
   Digest digest{};            // of the token, or of the session's text
   bool by_job_token = false;  // or by a dashboard session; `issuer` is the token that opened it
   std::uint64_t issuer = 0;   // Caller::token_id; 0 = the server itself
+  WallTime opened_at = WallTime::never();  // of a dashboard session
   WallTime expires_at = WallTime::never();
   std::int64_t version = 0;  // of the token set that was checked
 };
@@ -141,7 +142,7 @@ class Authenticator {
   static const Entry* find_usable(const Snapshot& snapshot, std::uint64_t id, WallTime now);
   Result<Pass> admit_job(const PeerName& peer, const Secret& text, Now now);
   Result<Pass> admit_session(const PeerName& peer, std::string_view text, Now now);
-  bool was_ended(const Digest& session);
+  bool was_ended(const Digest& session, std::uint64_t token_id, WallTime opened_at);
   Result<void> spend(const Entry& entry, Instant now) const;
   Error refuse(const PeerName& peer, std::string message, Instant now);
 

@@ -168,16 +168,44 @@ TEST_CASE("signing out ends the session, and only a cookie carries one") {
   CHECK(ended() == 1);
 }
 
+TEST_CASE("a thousand sign-outs of one token undo none, and end no session of another token") {
+  DashboardServer server;
+  Peer peer(server);
+  const auto sign_in = [&](const std::string& token) {
+    server.clock.advance(1ms);
+    return cookie_line(
+        peer.call("POST", "/v1/session", "", "Authorization: Bearer " + token + "\r\n"));
+  };
+  const std::string anna = new_token(server, "admin read", "anna");
+  const std::string ben = new_token(server, "read", "ben");
+  const std::string of_ben = sign_in(ben), kept = sign_in(anna);
+  std::vector<std::string> ended;
+  const auto sign_out = [&](const std::string& cookie) {
+    REQUIRE(peer.call("DELETE", "/v1/session", "", cookie + kSameOrigin).status == 200);
+    ended.push_back(cookie);
+  };
+  for (std::size_t i = 0; i < kMostEndedOfToken; ++i) sign_out(sign_in(anna));
+  CHECK(peer.call("GET", "/v1/queues", "", kept).status == 200);
+  sign_out(sign_in(anna));  // one more: all sessions of the token end, with one record
+  CHECK(peer.call("GET", "/v1/queues", "", kept).status == 401);
+  CHECK(peer.call("GET", "/v1/queues", "", ended.front()).status == 401);
+  CHECK(peer.call("GET", "/v1/queues", "", ended.back()).status == 401);
+  CHECK(peer.call("GET", "/v1/queues", "", of_ben).status == 200);
+  CHECK(count_ended_sessions(*server.store->tokens()) == 1);
+  server.clock.advance(11s);
+  CHECK(peer.call("GET", "/v1/queues", "", sign_in(anna)).status == 200);
+}
+
 TEST_CASE("signing out ends one session of a token that expires soon") {
   DashboardServer server;
   Peer peer(server);
   const std::string admin = "Authorization: Bearer " + new_token(server, "admin read", "anna");
-  const Answer made = peer.call("POST", "/v1/tokens",
-                                R"({"name":"hour","scopes":["read"],"expires_in":"1h"})",
-                                admin + "\r\n");
+  const Answer made =
+      peer.call("POST", "/v1/tokens", R"({"name":"hour","scopes":["read"],"expires_in":"1h"})",
+                admin + "\r\n");
   const std::size_t at = made.body.find("mst_");
-  const std::string bearer = "Authorization: Bearer " +
-                             made.body.substr(at, made.body.find('"', at) - at) + "\r\n";
+  const std::string bearer =
+      "Authorization: Bearer " + made.body.substr(at, made.body.find('"', at) - at) + "\r\n";
   const std::string first = cookie_line(peer.call("POST", "/v1/session", "", bearer));
   server.clock.advance(1ms);
   const std::string second = cookie_line(peer.call("POST", "/v1/session", "", bearer));

@@ -44,6 +44,31 @@ Reply session_reply(const Request& request) {
   return reply;
 }
 
+// See store/ended_sessions.h.
+TokenRecord ended_session(Services& services, std::string_view text,
+                          const DashboardSession& session) {
+  TokenRecord ended;
+  ended.digest = sha256(text);
+  ended.name = std::string(kEndedSessionPrefix) + to_hex(ended.digest);
+  ended.created_by = fmt::format("{:x}", session.token_id);
+  ended.expires_at = session.expires_at;
+  const WallTime now = services.clock.now().wall;
+  const auto tokens = services.store.tokens();
+  std::size_t all = 0, of_token = 0;
+  for (auto it = tokens->lower_bound(std::string(kEndedSessionPrefix)); it != tokens->end(); ++it) {
+    if (!is_ended_session(it->first)) break;
+    if (it->second.expires_at <= now) continue;
+    ++all;
+    if (it->second.created_by == ended.created_by) ++of_token;
+  }
+  const bool many = all >= kMostEndedSessions || of_token >= kMostEndedOfToken;
+  if (!many || tokens->contains(ended.name)) return ended;
+  ended.name = all_sessions_of(session.token_id);
+  ended.digest = sha256(ended.name);
+  ended.expires_at = now + kDashboardSessionLifetime;
+  return ended;
+}
+
 }  // namespace
 
 std::string session_cookie(std::string_view session, bool secure) {
@@ -85,12 +110,8 @@ Plan plan_close_session(const Request& request, Services& services) {
   Reply reply{.body = R"({"who":"","everything":false})"};
   add_header(reply, "Set-Cookie", session_cookie("", request.secure));
   if (!session) return reply;
-  const Digest digest = sha256(*text);
-  TokenRecord ended{.name = std::string(kEndedSessionPrefix) + to_hex(digest), .digest = digest};
-  ended.created_by = request.caller->who;
-  ended.expires_at = session->expires_at;
   return DoWrite{
-      .operation = CreateToken{std::move(ended)},
+      .operation = CreateToken{ended_session(services, *text, *session)},
       .answer = [reply = std::move(reply)](OperationResult&) -> DoWrite::Answer { return reply; }};
 }
 

@@ -22,9 +22,13 @@ inline constexpr std::size_t kMaxDashboardSessionBytes = 128;
 struct DashboardSession {
   std::uint64_t token_id = 0;  // Caller::token_id of the access token that opened it; never 0
   WallTime expires_at;         // whole seconds count
-  std::uint64_t nonce = 0;     // no two sessions are equal: signing out ends one
+  std::uint64_t nonce = 0;     // microseconds: no two sessions are equal, signing out ends one
   friend bool operator==(const DashboardSession&, const DashboardSession&) = default;
 };
+
+inline WallTime opened_at(const DashboardSession& session) {
+  return WallTime::from_us(static_cast<std::int64_t>(session.nonce));
+}
 
 std::string sign_dashboard_session(const DashboardSession& session, const Secret& key);
 // nullopt: it is not a session, or not signed with this key. The caller checks the expiry.

@@ -44,7 +44,7 @@ TokenRecord read_token(const Statement& row) {
 
 OperationResult SqlStore::operator()(const CreateToken& op) {
   const std::string& name = op.token.name;
-  if (is_ended_session(name) && tokens_.contains(name)) return Done{};
+  if (is_ended_session(name) && !ends_all_sessions(name) && tokens_.contains(name)) return Done{};
   MS_TRY_ASSIGN(const auto removed, tokens_to_remove(tokens_, op.token, now_.wall));
   for (const std::string& gone : removed) {
     begin_write();

@@ -40,11 +40,11 @@ TickDecision overlap(Overlap policy, const std::set<JobId>& live, const std::set
   return {.waits = true};
 }
 
-// The oldest token that is revoked or expired.
+// The oldest token that is revoked or expired, not an ended session.
 Tokens::const_iterator oldest_unusable(const Tokens& tokens, WallTime now) {
   auto oldest = tokens.end();
   for (auto it = tokens.begin(); it != tokens.end(); ++it) {
-    if (it->second.usable(now)) continue;
+    if (it->second.usable(now) || is_ended_session(it->first)) continue;
     if (oldest == tokens.end() || it->second.created_at < oldest->second.created_at) oldest = it;
   }
   return oldest;
@@ -185,6 +185,10 @@ void set_next(ScheduleInfo& info, const FireSchedule& op) {
 Result<std::set<std::string>> tokens_to_remove(const Tokens& tokens, const TokenRecord& token,
                                                WallTime now) {
   const std::string& name = token.name;
+  if (is_ended_session(name)) {
+    const auto useless = useless_sessions(tokens, token, now);
+    return std::set<std::string>(useless.begin(), useless.end());
+  }
   const auto same_digest = std::find_if(tokens.begin(), tokens.end(), [&](const auto& entry) {
     return equal_in_constant_time(entry.second.digest, token.digest);
   });
@@ -200,18 +204,15 @@ Result<std::set<std::string>> tokens_to_remove(const Tokens& tokens, const Token
         .message = fmt::format("token {} exists: revoke it first, or choose another name", name)};
   }
   std::set<std::string> out;
-  if (old == tokens.end() && tokens.size() >= kMaxTokens) {
+  if (old == tokens.end() && tokens.size() - count_ended_sessions(tokens) >= kMaxTokens) {
     const auto oldest = oldest_unusable(tokens, now);
     if (oldest == tokens.end()) {
       return Error{.code = ErrorCode::overloaded,
-                   .message = fmt::format("there are {} tokens: must be at most {}; revoke some",
-                                          tokens.size(), kMaxTokens)};
+                   .message = fmt::format("there are {} tokens: must be at most that many; revoke "
+                                          "some",
+                                          kMaxTokens)};
     }
     out.insert(oldest->first);
-  }
-  if (is_ended_session(name)) {
-    const auto expired = expired_sessions(tokens, now);
-    out.insert(expired.begin(), expired.end());
   }
   return out;
 }

@@ -42,8 +42,8 @@ void set_next(ScheduleInfo& info, const FireSchedule& op);  // after the last ti
 
 // -- tokens
 
-// The tokens to remove before this one is created: the oldest unusable one if there are too many,
-// and the expired ended sessions if it is one.
+// The tokens to remove before this one is created: the oldest unusable one if there are too many.
+// If this one is an ended session: the ended sessions of which the records are useless.
 Result<std::set<std::string>> tokens_to_remove(const Tokens& tokens, const TokenRecord& token,
                                                WallTime now);
 TokenRecord created_token(const CreateToken& op, WallTime now);

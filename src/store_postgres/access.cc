@@ -50,7 +50,7 @@ Tokens read_tokens(const Rows& rows) {
 OperationResult PostgresStore::operator()(const CreateToken& op) {
   const std::string& name = op.token.name;
   Tokens& tokens = loaded_tokens();
-  if (is_ended_session(name) && tokens.contains(name)) return Done{};
+  if (is_ended_session(name) && !ends_all_sessions(name) && tokens.contains(name)) return Done{};
   MS_TRY_ASSIGN(const auto removed, tokens_to_remove(tokens, op.token, now_.wall));
   for (const std::string& gone : removed) {
     write(access_sql_.delete_token, params(gone));

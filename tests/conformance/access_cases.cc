@@ -162,6 +162,46 @@ TEST_CASE("beyond kMaxTokens a new token replaces the oldest unusable one, never
   CHECK(bench.refused(create("again", "again")) == ErrorCode::overloaded);
 }
 
+TEST_CASE("no token and no other sign-out removes the record of a session before it expires") {
+  Bench bench;
+  const auto session = [&](const std::string& name, const std::string& token) {
+    CreateToken op = create(std::string(kEndedSessionPrefix) + name, name);
+    op.token.expires_at = bench.wall() + hours(12);
+    op.token.created_by = token;
+    return op;
+  };
+  const auto has = [&](const CreateToken& op) {
+    return bench.store->tokens()->contains(op.token.name);
+  };
+  const CreateToken first = session("1", "7"), other = session("2", "8");
+  bench.apply({first, other});
+  bench.advance(seconds(1));
+  std::vector<Operation> batch;
+  for (std::size_t i = 0; i < kMaxTokens; ++i) {
+    const std::string name = "t" + std::to_string(i);
+    batch.emplace_back(create(name, name));
+  }
+  for (const OperationResult& result : bench.apply(std::move(batch)))
+    REQUIRE(std::holds_alternative<Done>(result));
+  bench.one<Done>(RevokeToken{"t7"});
+  bench.one<Done>(create("more", "more"));
+  CHECK(has(first));
+  CHECK_FALSE(bench.store->tokens()->contains("t7"));
+  // The record of all sessions of a token replaces theirs.
+  CreateToken all = session("all:7", "7");
+  bench.one<Done>(all);
+  CHECK_FALSE(has(first));
+  CHECK(has(other));
+  bench.advance(seconds(1));
+  bench.one<Done>(all);
+  bench.reopen();
+  CHECK(bench.store->tokens()->at(all.token.name).created_at == bench.wall());
+  bench.advance(hours(12));
+  bench.one<Done>(session("3", "9"));
+  CHECK_FALSE(has(all));
+  CHECK_FALSE(has(other));
+}
+
 TEST_CASE("a change and its audit record are one commit: actor, action, state before and after") {
   Bench bench;
   bench.enqueue(bench.job("photos"));

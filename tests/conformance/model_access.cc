@@ -45,16 +45,19 @@ OperationResult ModelAccess::run(const CreateToken& op, Now now) {
   const auto old = disk_.tokens.find(op.token.name);
   const bool exists = old != disk_.tokens.end();
   const bool session = is_ended_session(op.token.name);
-  if (session && exists) return Done{};
-  const bool known = std::any_of(disk_.tokens.begin(), disk_.tokens.end(), [&](const auto& entry) {
-    return entry.second.digest == op.token.digest;
-  });
-  if (known || (exists && old->second.usable(now.wall)))
+  if (session && exists && !ends_all_sessions(op.token.name)) return Done{};
+  const bool known =
+      !session && std::any_of(disk_.tokens.begin(), disk_.tokens.end(), [&](const auto& entry) {
+        return entry.second.digest == op.token.digest;
+      });
+  if (known || (exists && !session && old->second.usable(now.wall)))
     return Error{.code = ErrorCode::conflict, .message = "there is such a token"};
-  if (!exists && disk_.tokens.size() >= kMaxTokens) {
+  if (!exists && !session &&
+      disk_.tokens.size() - count_ended_sessions(disk_.tokens) >= kMaxTokens) {
     const TokenRecord* oldest = nullptr;
     for (const auto& [name, token] : disk_.tokens) {
-      if (!token.usable(now.wall) && (oldest == nullptr || token.created_at < oldest->created_at))
+      if (!is_ended_session(name) && !token.usable(now.wall) &&
+          (oldest == nullptr || token.created_at < oldest->created_at))
         oldest = &token;
     }
     if (oldest == nullptr)
@@ -62,7 +65,7 @@ OperationResult ModelAccess::run(const CreateToken& op, Now now) {
     disk_.tokens.erase(std::string(oldest->name));
   }
   if (session) {
-    for (const std::string& name : expired_sessions(disk_.tokens, now.wall))
+    for (const std::string& name : useless_sessions(disk_.tokens, op.token, now.wall))
       disk_.tokens.erase(name);
   }
   TokenRecord token = op.token;
