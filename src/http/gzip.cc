@@ -11,14 +11,37 @@
 
 namespace mainspring::http {
 
+namespace {
+
+// Removes the part before the separator, without spaces around it.
+std::string_view take_part(std::string_view& rest, char separator) {
+  constexpr std::string_view kSpaces = " \t";
+  std::string_view part = rest.substr(0, rest.find(separator));
+  rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+  part.remove_prefix(std::min(part.size(), part.find_first_not_of(kSpaces)));
+  return part.substr(0, part.find_last_not_of(kSpaces) + 1);
+}
+
+// Zero, as 0 or 0.000, or not a number.
+bool is_refused(std::string_view parameters) {
+  while (!parameters.empty()) {
+    std::string_view value = take_part(parameters, ';');
+    if (!iequals(take_part(value, '='), "q")) continue;
+    return value.find_first_not_of("0123456789.") != std::string_view::npos ||
+           value.find_first_of("123456789") == std::string_view::npos;
+  }
+  return false;
+}
+
+}  // namespace
+
+// Source: RFC 9110, 12.5.3. gzip is not sent for "*" alone.
 bool accepts_gzip(const HeaderFields& headers) {
   std::string_view rest = header_value(headers, "accept-encoding");
   while (!rest.empty()) {
-    const std::string_view one = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-    const bool refused = one.find("q=0") != std::string_view::npos &&
-                         one.find_first_of("123456789", one.find("q=0")) == std::string_view::npos;
-    if (one.find("gzip") != std::string_view::npos) return !refused;
+    std::string_view parameters = take_part(rest, ',');
+    const std::string_view coding = take_part(parameters, ';');
+    if (iequals(coding, "gzip") || iequals(coding, "x-gzip")) return !is_refused(parameters);
   }
   return false;
 }

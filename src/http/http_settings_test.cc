@@ -149,6 +149,22 @@ TEST_CASE("metrics are compressed for clients that accept gzip") {
   Peer peer(server);
   const Answer plain = peer.call("GET", "/metrics");
   CHECK(plain.headers.count("Content-Encoding") == 0);
+  for (const auto& [accepted, is_packed] :
+       std::initializer_list<std::pair<std::string, bool>>{{"GZIP", true},
+                                                           {"br;q=1 ,x-gzip ; Q=0.5", true},
+                                                           {"gzip;x=0;q=0.001", true},
+                                                           {"notgzip", false},
+                                                           {"gzip2, *", false},
+                                                           {"identity;q=0", false},
+                                                           {"gzip;q=0;x=1", false},
+                                                           {"gzip; q=0.000", false},
+                                                           {"gzip;q=no", false},
+                                                           {"gzip;q", false},
+                                                           {";,;q=1,", false}}) {
+    CAPTURE(accepted);
+    const Answer got = peer.call("GET", "/metrics", "", "Accept-Encoding: " + accepted + "\r\n");
+    CHECK(got.headers.contains("Content-Encoding") == is_packed);
+  }
   Answer packed = peer.call("GET", "/metrics", "", "Accept-Encoding: gzip\r\n");
   CHECK(packed.headers.at("Content-Encoding") == "gzip");
   CHECK(packed.headers.at("Vary") == "Accept, Accept-Encoding");
