@@ -231,7 +231,7 @@ Result<RenewRequest> decode_renew_request(std::string_view body) {
   Result<RenewRequest> whole = read(kRenewRequest);
   if (whole) return whole;
   Result<RenewRequest> bare = read(kBareRenewRequest);
-  return bare && bare->leases.size() > 1 ? std::move(bare) : std::move(whole);
+  return bare ? std::move(bare) : std::move(whole);
 }
 
 void encode_renew_request(const Renew& request, std::string& out) {

@@ -16,6 +16,14 @@ Error renew_refusal(Result<T> result) {
   return result.error();
 }
 
+// Of one lease, which is still renewed.
+Error renew_refusal(const Result<RenewRequest>& result) {
+  if (!result) return result.error();
+  REQUIRE(result->refused.size() == 1);
+  REQUIRE(result->leases.size() == 1);
+  return result->refused[0].error;
+}
+
 template <class Encode>
 std::string renew_text(Encode&& encode) {
   std::string out;
@@ -115,7 +123,13 @@ TEST_CASE("a bad result among others is refused alone") {
             .field == "results[0].outcome");
 }
 
-TEST_CASE("a lease with a bad report among others is renewed without its reports") {
+TEST_CASE("a lease with a bad report is renewed without its reports, alone and among others") {
+  const auto alone = decode_renew_request(
+      R"({"worker":"w","leases":[{"id":1,"token":7,"progress":{"value":2},"checkpoint":1}]})");
+  REQUIRE(alone);
+  CHECK(alone->leases.at(0).token == 7);
+  CHECK_FALSE(alone->leases[0].checkpoint.has_value());
+  CHECK(alone->refused.at(0).error.field == "leases[0].progress.value");
   const auto read = decode_renew_request(
       R"({"worker":"w","leases":[{"id":1,"token":7,"progress":{"value":2},"checkpoint":1},)"
       R"({"id":2,"token":8,"checkpoint":2},{"id":3,"token":9,"colour":1}]})");

@@ -144,7 +144,10 @@ export class Reporter {
       const error = isRecord(one["error"]) ? one["error"] : {};
       problems.set(
         String(one["id"]),
-        makeError("too_large", String(error["message"] ?? "the report is refused")),
+        makeError(
+          String(error["code"] ?? "too_large"),
+          String(error["message"] ?? "the report is refused"),
+        ),
       );
     }
     for (const one of sent) {

@@ -11,7 +11,7 @@ from ._attempt import MAX_MEMOS, MAX_MESSAGES, MAX_UNSENT_MESSAGES, Attempt, Mem
 from ._http import Connection
 from ._renewer import now, read_answer
 from ._values import decode, encode
-from ._wire import Call, path_part, require
+from ._wire import Call, path_part, refusal_of, require
 from .errors import INTERRUPTS, AttemptEnded, Conflict, MainspringError, QueueFull, TooLarge
 
 if TYPE_CHECKING:
@@ -323,9 +323,8 @@ class Reports:
         refused: dict[int, MainspringError] = {}
         for part in document.get("refused") or ():
             try:
-                error = part["error"]
-                refused[part["id"]] = TooLarge(error["message"], field=str(error.get("field", "")))
-            except (KeyError, TypeError):
+                refused[part["id"]] = refusal_of(part["error"])
+            except (AttributeError, KeyError, TypeError):
                 continue
         for one in batch:
             id = one.attempt.id
