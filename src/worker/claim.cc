@@ -143,9 +143,11 @@ void WorkerRuntime::State::run_claimer() {
                                      : jobs.claim(std::move(claim), options.claim_wait, ended);
     const Instant after = clock.now().instant;
     if (!result) tell_refused(result.error());
+    const bool again = !result && leaves_trouble_out(result.error());
     mutex.lock();
     claiming = false;
     claimed_cv.notify_all();
+    if (again) continue;
     if (!result) {
       if (!stopping && !ended.stop_requested()) pause_claims(result.error(), pauses);
       continue;

@@ -19,6 +19,7 @@ class FakeJobs : public Jobs {
   std::function<Result<RenewResult>(const Renew&)> on_renew;
   std::function<Result<FinishResult>(const Finish&)> on_finish;
   std::function<std::optional<Error>()> on_claim;  // an error instead of jobs
+  bool is_older = false;  // a server that does not know the fields trouble and stuck
   std::function<std::optional<Error>()> on_memos;  // an error instead of memos; with the lock held
   Duration lease = kDefaultLease;                  // of claimed jobs
   std::optional<Duration> granted;  // the lease of each renewal; nullopt = what it asks for
@@ -97,6 +98,9 @@ class FakeJobs : public Jobs {
     std::stop_callback wake(stop, [this] { with_lock([] {}); });
     MutexLock lock(mutex_);
     claims.push_back(request);
+    const WorkerFacts* const facts = request.facts.get();
+    if (is_older && facts != nullptr && (facts->stuck != 0 || !facts->trouble.empty()))
+      return unknown_field("stuck");
     ++parked;
     changed_.notify_all();
     if (on_idle_claim && !has_job(request)) {
@@ -138,6 +142,7 @@ class FakeJobs : public Jobs {
     const Duration given = granted.value_or(request.lease);
     for (const Renewal& one : request.leases) good.renewed.push_back({one.id, given});
     Result<RenewResult> result = on_renew ? on_renew(request) : good;
+    if (is_older && request.stuck) result = unknown_field("stuck");
     MutexLock lock(mutex_);
     if (result) result->command = command_;
     for (const Renewal& one : request.leases) {
@@ -412,6 +417,10 @@ class FakeJobs : public Jobs {
   Result<WorkerInfo> command_worker(CommandWorker) override { return unused(); }
 
  private:
+  static Error unknown_field(std::string name) {
+    return {
+        .code = ErrorCode::invalid_argument, .message = name + ": unknown field", .field = name};
+  }
   struct Lease {
     std::string holder;
     Token token = 0;

@@ -42,8 +42,12 @@ void WorkerRuntime::State::stay_quiet() {
 }
 
 Result<RenewResult> WorkerRuntime::State::ask_for_command() {
-  return jobs.renew(
-      {.worker = incarnation, .lease = options.lease, .stuck = stuck.load()});
+  Renew ask{.worker = incarnation, .lease = options.lease};
+  if (!server_is_older) ask.stuck = stuck.load();
+  Result<RenewResult> answer = jobs.renew(ask);
+  if (answer || !leaves_trouble_out(answer.error())) return answer;
+  ask.stuck.reset();
+  return jobs.renew(std::move(ask));
 }
 
 // On the watcher's thread, without the lock.

@@ -35,6 +35,7 @@ std::shared_ptr<const WorkerFacts> WorkerRuntime::State::new_facts() const {
   const bool trouble = start_failures > 0;
   auto made = process_facts(
       options.version, options.language + std::string(trouble ? kCannotStart : ""), options.slots);
+  if (server_is_older) return made;
   if (trouble) made->trouble = cut_text(start_error, kMaxTroubleBytes);
   for (char& c : made->trouble) {
     if ((c >= 0 && c < ' ') || c == 0x7f) c = ' ';  // the server refuses control characters

@@ -132,6 +132,8 @@ struct WorkerRuntime::State {
   void look_for_stuck(Instant now) MS_REQUIRES(mutex);
   // Waits until slots may be free, and reports meanwhile if handlers are stuck.
   void await_room() MS_REQUIRES(mutex);
+  // Returns true if the server refused a report of trouble: send it again, now without the report.
+  bool leaves_trouble_out(const Error& error) MS_EXCLUDES(mutex);
   Result<RenewResult> ask_for_command() MS_EXCLUDES(mutex);
   // The next job, if it does not fit into the free slots: it waits, and so do the jobs after it.
   const Attempt* waits_for_slots() const MS_REQUIRES(mutex);
@@ -234,6 +236,7 @@ struct WorkerRuntime::State {
   std::vector<AttemptPtr> overdue MS_GUARDED_BY(mutex);  // running on after such a reason
   std::atomic<int> stuck = 0;                            // how many of them for long
   int stuck_slots MS_GUARDED_BY(mutex) = 0;              // that they hold
+  std::atomic<bool> server_is_older = false;             // it refuses reports of trouble
   Instant stuck_told_at MS_GUARDED_BY(mutex);
   std::shared_ptr<const WorkerFacts> facts MS_GUARDED_BY(mutex);
   Instant start_again_at MS_GUARDED_BY(mutex);    // no claims before

@@ -35,6 +35,18 @@ void WorkerRuntime::State::look_for_stuck(Instant now) {
   claimer_cv.notify_all();
 }
 
+bool WorkerRuntime::State::leaves_trouble_out(const Error& error) {
+  if (error.field != "stuck" && error.field != "trouble") return false;
+  if (server_is_older.exchange(true)) return false;
+  MutexLock lock(mutex);
+  facts = new_facts();
+  log.warn(
+      "the server does not know the fields \"trouble\" and \"stuck\"; they are left out: "
+      "upgrade the server",
+      {{"message", error.message}});
+  return true;
+}
+
 void WorkerRuntime::State::await_room() {
   const Instant now = clock.now().instant;
   if (stuck > 0 && now >= stuck_told_at + kStuckReport) {

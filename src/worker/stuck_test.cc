@@ -1,7 +1,9 @@
 // Handlers that run on after their time limit: the worker reports how many.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <latch>
+#include <semaphore>
 
 #include "worker/worker_rig.h"
 
@@ -16,6 +18,7 @@ constexpr Duration kLongAfter = 10s;  // kStuckAfter
 struct StuckRig : WorkerRig {
   SteppedClock stepped;
   std::latch asked{1}, end{1};
+  std::counting_semaphore<> started{0};
 
   explicit StuckRig(int slots) {
     time = &stepped;
@@ -26,6 +29,7 @@ struct StuckRig : WorkerRig {
     start(
         [this](const ClaimedJob& job, Context& context) {
           if (job.args == "\"quick\"") return done();
+          started.release();
           const std::stop_callback heard(context.stop_token(), [this] { asked.count_down(); });
           end.wait();
           return done();
@@ -33,7 +37,7 @@ struct StuckRig : WorkerRig {
         kind);
     REQUIRE(jobs.await_outcomes(1));
     jobs.add("k");
-    REQUIRE(jobs.await([&] { return worker->stats().running == 1; }));
+    started.acquire();
     stepped.advance(1s);
     asked.wait();
   }
@@ -72,6 +76,26 @@ TEST_CASE("a worker with free slots reports a stuck handler with its next claim,
   CHECK(rig.claimed_with(1));
   rig.end.count_down();
   CHECK(rig.claimed_with(0));
+}
+
+TEST_CASE("a worker continues at an older server that refuses the report of stuck handlers") {
+  for (const int slots : {1, 2}) {
+    StuckRig rig(slots);
+    rig.jobs.with_lock([&] { rig.jobs.is_older = true; });
+    rig.stepped.advance(kLongAfter);
+    REQUIRE(rig.jobs.await([&] {
+      const auto without = [](const Renew& one) { return one.leases.empty() && !one.stuck; };
+      const auto& renews = rig.jobs.renews;
+      if (slots == 1) return std::any_of(renews.begin(), renews.end(), without);
+      const auto with = [](const Claim& one) { return one.facts->stuck == 1; };
+      const auto& claims = rig.jobs.claims;
+      return std::any_of(claims.begin(), claims.end(), with) && rig.jobs.parked == 1;
+    }));
+    CHECK(rig.claimed_with(0));
+    rig.jobs.add("k");
+    rig.end.count_down();
+    CHECK(rig.jobs.await([&] { return rig.jobs.outcomes.size() == 3; }));
+  }
 }
 
 }  // namespace mainspring
