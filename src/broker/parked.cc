@@ -243,6 +243,23 @@ bool Broker::choose_queues(Pending& pending) {
   return false;
 }
 
+namespace {
+
+// Of the patterns, without those that another one covers.
+std::vector<std::string_view> widest_prefixes(const std::vector<std::string>& asked) {
+  std::vector<std::string_view> all, out;
+  for (const std::string& queue : asked) {
+    if (is_pattern(queue)) all.push_back(prefix_of(queue));
+  }
+  std::sort(all.begin(), all.end());
+  for (const std::string_view prefix : all) {
+    if (out.empty() || !prefix.starts_with(out.back())) out.push_back(prefix);
+  }
+  return out;
+}
+
+}  // namespace
+
 // The queues with available jobs that follow those of the last turn, in rotation.
 std::vector<std::string> Broker::next_queues(const std::vector<std::string>& asked,
                                              std::size_t most) {
@@ -253,15 +270,15 @@ std::vector<std::string> Broker::next_queues(const std::vector<std::string>& ask
   const auto turn = turns_.find(key);
   const std::string last = turn == turns_.end() ? std::string() : turn->second;
   std::vector<std::string> out;
+  const std::vector<std::string_view> prefixes = widest_prefixes(asked);
   for (const std::string& after : {last, std::string()}) {
     std::set<std::string> found;
+    for (const std::string_view prefix : prefixes) {
+      const auto some = store_.available_queues(prefix, after, most);
+      found.insert(some.begin(), some.end());
+    }
     for (const std::string& queue : asked) {
-      if (is_pattern(queue)) {
-        const auto some = store_.available_queues(prefix_of(queue), after, most);
-        found.insert(some.begin(), some.end());
-      } else if (queue > after && store_.has_available(queue)) {
-        found.insert(queue);
-      }
+      if (!is_pattern(queue) && queue > after && store_.has_available(queue)) found.insert(queue);
     }
     for (const std::string& queue : found) {
       if (out.size() < most && (queue > last) == (after == last)) out.push_back(queue);

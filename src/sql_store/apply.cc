@@ -341,8 +341,18 @@ bool SqlStore::has_available(const std::string& name) const {
 
 std::vector<std::string> SqlStore::available_queues(std::string_view prefix, std::string_view after,
                                                     std::size_t limit) const {
-  return available_of(queues_by_name_, prefix, after, limit,
-                      [this](const std::string& name) { return has_available(name); });
+  std::vector<std::string> out;
+  auto& all = queues_with_work_;
+  auto at = after < prefix ? all.lower_bound(prefix) : all.upper_bound(after);
+  while (at != all.end() && at->first.starts_with(prefix) && out.size() < limit) {
+    QueueState& queue = *at->second;
+    const bool ready = queue.has_ready();
+    queue.has_work = ready || !queue.keyed_times.empty();
+    if (ready && !queue.is_closed() && !queue.name.starts_with(kReservedQueues))
+      out.push_back(queue.name);
+    at = queue.has_work ? std::next(at) : all.erase(at);
+  }
+  return out;
 }
 
 }  // namespace mainspring::sql

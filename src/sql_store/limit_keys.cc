@@ -70,6 +70,7 @@ void SqlStore::add_to_key(LimitKey& key, std::int32_t kind, const ReadyKey& at) 
   LimitKey::Line& line = key.lines[which];
   keyed_.emplace(at.id(), &key);
   key.queue->keyed_times.insert(ReadyKey(0, at.run_at(), at.id()));
+  note_work(*key.queue);
   note_key_rate(key);
   const bool first = line.shown.empty() || at < *line.shown.rbegin();
   if (key.is_full() || !first) {

@@ -143,6 +143,7 @@ struct QueueState {
   ReadyQueue quarantine;                // quarantined jobs that wait
   JobId released = 0;                   // the quarantined job that may start, or is running
   ReadyQueue keyed_times;               // available jobs of keys, as of priority 0
+  bool has_work = false;                // it is in queues_with_work_
   bool touched = false;                 // job_counts must be written with this batch
   bool made_available = false;          // a job became available in this batch
   bool made_session_available = false;  // one of them is a session job

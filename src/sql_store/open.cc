@@ -80,6 +80,7 @@ void SqlStore::load(Instant now) {
   loaded_ = false;
   queue_states_.clear();
   queues_by_name_.clear();
+  queues_with_work_.clear();
   queues_by_id_.clear();
   kinds_by_name_.clear();
   kind_names_.assign(1, "");
@@ -285,6 +286,7 @@ void SqlStore::load_live_jobs() {
         add_to_key(limit_key_of(queue, jobs.text(7)), kind, key);
         continue;
       }
+      note_work(queue);
       ReadyQueue& line = queue.ready[kind];
       line.emplace_hint(line.end(), key.set_fresh(jobs.integer(5) != 0));
       if ((jobs.integer(6) & kFlagSession) != 0) queue.ready_sessions.emplace(key, kind);

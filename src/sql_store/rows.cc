@@ -184,6 +184,11 @@ void SqlStore::add_live(JobId id, int delta) {
   if (touched_blocks_.empty() || touched_blocks_.back() != block) touched_blocks_.push_back(block);
 }
 
+void SqlStore::note_work(QueueState& queue) {
+  if (std::exchange(queue.has_work, true)) return;
+  queues_with_work_.emplace(queue.name, &queue);
+}
+
 void SqlStore::make_ready(QueueState& queue, std::int32_t kind, const ReadyKey& key, int flags) {
   ReadyQueue& ready = queue.ready[kind];
   ready.emplace_hint(ready.end(), key);
@@ -192,6 +197,7 @@ void SqlStore::make_ready(QueueState& queue, std::int32_t kind, const ReadyKey& 
     queue.made_session_available = true;
   }
   queue.made_available = true;
+  note_work(queue);
   touch(queue);
 }
 

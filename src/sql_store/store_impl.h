@@ -618,6 +618,7 @@ class SqlStore final : public Store {
   void add_live(JobId id, int delta);
   void enter(HotRow& hot);  // into ready or due, by hot.state
   void leave(const HotRow& hot);
+  void note_work(QueueState& queue);
   void make_ready(QueueState& queue, std::int32_t kind, const ReadyKey& key, int flags);
   // Bookkeeping of a terminal state; the caller has written the row and the records of its end.
   // `session` = the session's row, 0 = find it by the flags.
@@ -702,6 +703,9 @@ class SqlStore final : public Store {
   std::vector<Breaker*> touched_breakers_;
   std::set<std::string> removed_breakers_;  // in this batch
   std::map<std::string_view, QueueState*> queues_by_name_;
+  // Every queue with jobs in `ready` or `keyed_times`. Queues that have none any more are removed
+  // when available_queues() comes across them.
+  mutable std::map<std::string_view, QueueState*> queues_with_work_;
   std::unordered_map<std::int64_t, QueueState*> queues_by_id_;
   std::unordered_map<std::string, std::int32_t> kinds_by_name_;
   std::vector<std::string> kind_names_;  // by id
