@@ -146,7 +146,9 @@ Command logs_command() {
           .summary = "show a job folder's log",
           .description =
               "Print the log of a job folder: the latest run of a triggered job, the end of the "
-              "log otherwise. With -f follow it until the run ends or you stop it.",
+              "log otherwise. With -f follow it until the run ends or you stop it. Control "
+              "characters are escaped, also into a pipe. With --json print an object for each "
+              "line: {\"run\"?, \"line\"}.",
           .arguments = {kFolderName},
           .flags = {{.name = "follow", .value = "", .help = "follow the log", .letter = "f"},
                     {.name = "run", .value = "ID", .help = "of a triggered job: this run"},

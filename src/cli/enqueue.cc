@@ -154,7 +154,7 @@ Result<int> wait_and_print(const Invocation& invocation, Io& io, Connection& con
     encode_job(job, JobDetail::full, line);
     print_line(io, line);
   } else if (job.state == JobState::completed) {
-    if (!job.result.empty()) print_line(io, job.result);
+    if (!job.result.empty()) print_line(io, without_c1(job.result));
   } else if (is_terminal(job.state)) {
     io.err(outcome_text(job));
   } else if (signals.stop().stop_requested()) {

@@ -48,7 +48,7 @@ Result<int> change_each(const Invocation& invocation, Io& io, F&& change) {
     } else if (!first) {
       first = done.error();
     } else {
-      io.err(fmt::format("mainspring: {}\n", done.error().message));
+      io.err(fmt::format("mainspring: {}\n", printable_lines(done.error().message)));
     }
   }
   if (first) return with_flag_names(*first);

@@ -124,10 +124,49 @@ class Outage {
   std::optional<Instant> away_since_;
 };
 
+// Prints what scripts wrote: text without the characters that a terminal obeys, because a pager
+// passes them on, or with --json an object for each line.
+class LogLines {
+ public:
+  LogLines(Io& io, bool json) : io_(io), json_(json) {}
+
+  void add(const LogPiece& piece) {
+    if (!json_) return io_.out(printable_lines(piece.text));
+    std::string_view text = piece.text;
+    for (std::size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
+      line_ += text.substr(0, end);
+      print(piece.run);
+    }
+    line_ += text;
+    if (line_.size() >= kMaxLine) print(piece.run);
+  }
+  void end(std::string_view run) {
+    if (!line_.empty()) print(run);
+  }
+
+ private:
+  static constexpr std::size_t kMaxLine = 1 << 20;  // a longer line is printed in parts
+
+  void print(std::string_view run) {
+    std::string out;
+    JsonWriter w(out);
+    w.begin_object();
+    if (!run.empty()) w.key("run").string(run);
+    w.key("line").string(line_).end_object();
+    print_line(io_, out);
+    line_.clear();
+  }
+
+  Io& io_;
+  const bool json_;
+  std::string line_;  // without an end so far
+};
+
 // Prints a log from `position` on, to its current end, or until the run ends.
 Result<void> print_log(Connection& connection, const HostJob& job, std::string run,
-                       std::int64_t position, bool follow, Io& io) {
+                       std::int64_t position, bool follow, bool json, Io& io) {
   Outage outage(io);
+  LogLines lines(io, json);
   bool answered = false;
   for (bool wait = false;;) {
     const auto ask = [&] { return read_piece(connection, job, run, position, wait); };
@@ -137,10 +176,13 @@ Result<void> print_log(Connection& connection, const HostJob& job, std::string r
       io.err(fmt::format("({} bytes of older lines are no longer kept)\n", piece.skipped));
     }
     if (run.empty()) run = piece.run;  // stay with this run when a newer one starts
-    const std::string text = without_carriage_returns(std::move(piece.text));
-    io.out(io.out_is_terminal ? printable_lines(text) : text);
+    piece.text = without_carriage_returns(std::move(piece.text));
+    lines.add(piece);
     position = piece.next;
-    if (piece.at_end && (!follow || piece.ended)) return {};
+    if (piece.at_end && (!follow || piece.ended)) {
+      lines.end(piece.run);
+      return {};
+    }
     wait = piece.at_end;
   }
 }
@@ -313,7 +355,8 @@ Result<int> run_host_run(const Invocation& invocation, Io& io) {
     return outcome_of_removed(*connection, job, engine_job, std::move(error), outage, io);
   };
   if (!invocation.json) {
-    if (auto end = print_log(*connection, job, id, 0, true, io); !end) return removed(end.error());
+    if (auto end = print_log(*connection, job, id, 0, true, false, io); !end)
+      return removed(end.error());
   }
   for (;;) {
     const auto run = outage.bridge([&] { return read_run(*connection, job, id); });
@@ -406,12 +449,12 @@ Result<int> run_host_settings(const Invocation& invocation, Io& io) {
     // The server keeps settings that it does not know, and says so with the job.
     MS_TRY_ASSIGN(const HostJob now, find_host_job(*connection, job.name, job.type));
     for (const std::string& warning : now.warnings) {
-      io.err(fmt::format("mainspring: warning: {}\n", warning));
+      io.err(fmt::format("mainspring: warning: {}\n", printable(warning)));
     }
     return kExitOk;
   }
   MS_TRY_ASSIGN(const std::string body, call(*connection, "GET", path));
-  print_line(io, body);
+  print_line(io, without_c1(body));
   return kExitOk;
 }
 
@@ -462,8 +505,9 @@ Result<int> run_host_deploy(const Invocation& invocation, Io& io) {
   } else if (job.disabled && job.type == "queue") {
     print_line(io, "it stays stopped: remove disable.job from its folder to start it");
   }
-  if (!job.error.empty()) io.err(fmt::format("error: {}\n", job.error));
-  for (const std::string& warning : job.warnings) io.err(fmt::format("warning: {}\n", warning));
+  if (!job.error.empty()) io.err(fmt::format("error: {}\n", printable(job.error)));
+  for (const std::string& warning : job.warnings)
+    io.err(fmt::format("warning: {}\n", printable(warning)));
   return kExitOk;
 }
 
@@ -483,7 +527,7 @@ Result<int> run_logs(const Invocation& invocation, Io& io) {
   const bool all = invocation.has("all") || (job.type == "triggered" && !bytes);
   constexpr std::int64_t kTail = 16 << 10;
   const std::int64_t position = all ? 0 : -bytes.value_or(kTail);
-  MS_TRY(print_log(*connection, job, run, position, invocation.has("follow"), io));
+  MS_TRY(print_log(*connection, job, run, position, invocation.has("follow"), invocation.json, io));
   return kExitOk;
 }
 

@@ -38,7 +38,8 @@ Result<int> run_mark(const Invocation& invocation, Io& io) {
   if (invocation.json) {
     print_mark(mark, io);
   } else {
-    print_line(io, fmt::format("mark {}: {} at {}", mark.id, mark.text, shown_time(io, mark.at)));
+    print_line(io, fmt::format("mark {}: {} at {}", mark.id, printable(mark.text),
+                               shown_time(io, mark.at)));
   }
   return kExitOk;
 }

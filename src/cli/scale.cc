@@ -134,7 +134,8 @@ Result<int> follow_scale(const Invocation& invocation, Io& io, Client& client,
     } else if (applied != answer->value || again()) {
       done = apply(*answer);
       if (done && applied != answer->value) {
-        io.err(fmt::format("{}: {}: {}\n", pool, counted(answer->value, "worker"), answer->reason));
+        io.err(fmt::format("{}: {}: {}\n", pool, counted(answer->value, "worker"),
+                           printable(answer->reason)));
       }
       if (done) applied = answer->value;
     }
@@ -159,7 +160,7 @@ Result<int> run_scale_show(const Invocation& invocation, Io& io) {
     return kExitOk;
   }
   MS_TRY_ASSIGN(const ScaleAnswer answer, ask_scale(*connection->client, query, Duration(0), 0));
-  print_line(io, fmt::format("{}: {}", counted(answer.value, "worker"), answer.reason));
+  print_line(io, fmt::format("{}: {}", counted(answer.value, "worker"), printable(answer.reason)));
   return kExitOk;
 }
 

@@ -96,7 +96,7 @@ Result<int> run_command(const Invocation& invocation, Io& io, WorkerCommand comm
     const auto now = connection->jobs().command_worker({.worker = worker.id, .command = command});
     if (!now) {
       // One that has left meanwhile does not keep the others from their command.
-      if (first) io.err(fmt::format("mainspring: {}\n", now.error().message));
+      if (first) io.err(fmt::format("mainspring: {}\n", printable_lines(now.error().message)));
       if (!first) first = now.error();
       continue;
     }

@@ -128,7 +128,7 @@ void print_outcome(const Invocation& invocation, Io& io, const WorkflowInfo& inf
     encode_workflow_info(info, line);
     print_line(io, line);
   } else if (info.state == WorkflowState::completed) {
-    if (!info.result.empty()) print_line(io, info.result);
+    if (!info.result.empty()) print_line(io, without_c1(info.result));
   } else if (is_at_rest(info.state)) {
     io.err(fmt::format("workflow {} is {}: {}\n", info.id, to_string(info.state),
                        printable(info.reason)));

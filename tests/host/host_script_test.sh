@@ -135,10 +135,13 @@ expect 0 'chatty is removed, with its data' ms jobs-host remove chatty
 check test ! -e "$log"
 # Binary output does not stop the reading of a log.
 mkdir -p binary jobs/triggered
-printf '%s\n' '#!/bin/bash' "printf 'a\\0b\\n\\377\\n'" 'echo "after it"' >binary/run.sh
+printf '%s\n' '#!/bin/bash' "printf 'a\\0b\\n\\377\\n\\033[2J\\302\\2332J\\n'" 'echo "after it"' >binary/run.sh
 mv binary jobs/triggered/binary
 await ms jobs-host show binary
 expect 0 '…INFO] a?b…INFO] after it…' ms jobs-host run binary --wait
+# No pager gets a character that a terminal obeys.
+expect 0 '…INFO] \x1b[2J\u009b2J…' ms logs binary
+expect 0 '…{"run":"…","line":"…INFO] \u001b[2J\u009b2J"}…' ms logs binary --json
 
 # -- 7. a job that always exits at once -------------------------------------------------------------------
 install_job continuous/flapping
