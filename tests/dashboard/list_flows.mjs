@@ -145,6 +145,10 @@ export async function selection({ page, go, url }) {
   await page.getByText("Not a state of jobs: failed. Shown: any state.").waitFor();
   await go("jobs?state=failed,dead");
   await page.getByText("Not a state of jobs: failed. Shown: dead.").waitFor();
+  for (const [where, name] of [["jobs?within", "2h"], ["errors?since", "toString"]]) {
+    await go(`${where}=${name}`);
+    await page.getByText(`Not a period: ${name}. Shown: any time.`).waitFor();
+  }
 }
 
 // New rows are announced by what the server says of them: in the tab of their state, and not before they are in it.

@@ -228,6 +228,7 @@ export const t = {
     allSelected: (n: string) => (n ? `All ${n} jobs that match are selected` : "Everything that matches is selected"),
     unknownState: (names: string, shown: string) =>
       `Not a state of jobs: ${names}. Shown: ${shown || "any state"}. Failed jobs are retryable or dead.`,
+    unknownPeriod: (name: string) => `Not a period: ${name}. Shown: any time.`,
     selectMatching: (n: string) => (n ? `Select all ${n} jobs that match` : "Select everything that matches"),
     sortedAmong: (n: string) => `Sorted among ${n} jobs, the newest that match. Older ones follow on the next page.`,
     showMore: (n: string, all: string) => `Show ${n} more of ${all}`,

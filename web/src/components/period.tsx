@@ -10,6 +10,7 @@ export const WINDOWS: Record<string, number> = { "15m": 900_000, "1h": 3_600_000
 
 export interface Period {
   within: string; // of WINDOWS, or "" for from and to
+  unknown?: string; // what the address has instead of one of WINDOWS
   from: string;
   to: string;
 }
@@ -19,7 +20,8 @@ export const ANY_TIME: Period = { within: "", from: "", to: "" };
 export function periodOf(route: Route, parameter: string): Period {
   const get = (name: string) => route.query.get(name) ?? "";
   const within = get(parameter);
-  return { within: within in WINDOWS ? within : "", from: get("from"), to: get("to") };
+  const known = Object.keys(WINDOWS).includes(within);
+  return { ...(known ? { within } : { within: "", unknown: within || undefined }), from: get("from"), to: get("to") };
 }
 
 export const isBounded = (period: Period): boolean => period.within !== "" || period.from !== "" || period.to !== "";
@@ -68,6 +70,11 @@ export function PeriodFields(props: { label: string; period: Period; onChange: (
       </label>
       {custom && instant("from")}
       {custom && instant("to")}
+      {period.unknown && (
+        <span class="note" role="status">
+          {t.jobs.unknownPeriod(period.unknown)}
+        </span>
+      )}
     </>
   );
 }
