@@ -63,13 +63,13 @@ int main(int argc, char** argv) {
     mainspring::LeaseOptions hold;
     hold.ttl = 30s;
     hold.wait = 10s;
-    auto lease = engine->acquire_lease("stock", hold);
+    auto lease = engine->lock("stock", hold);
     if (!lease) return fail(lease.error());
-    const auto second = engine->acquire_lease("stock");
+    const auto second = engine->lock("stock");
     fmt::print("a second holder: {}\n", second.error().name());
     fmt::print("lost: {}\n", lease->lost());
   }  // released
-  fmt::print("afterwards: {}\n", engine->acquire_lease("stock") ? "free" : "held");
+  fmt::print("afterwards: {}\n", engine->lock("stock") ? "free" : "held");
   engine->stop();
   return 0;
 }

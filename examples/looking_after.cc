@@ -127,7 +127,7 @@ Result<void> fire_a_trigger(Engine& engine) {
 Result<void> look_after(Engine& engine) {
   std::atomic<int> deaths = 0;
   MS_TRY_ASSIGN(const EventSubscription events,
-                engine.follow({.queues = {"photos"}, .types = {EventType::dead, EventType::gap}},
+                engine.events({.queues = {"photos"}, .types = {EventType::dead, EventType::gap}},
                               [&](const EngineEvent&) { ++deaths; }));  // on a thread of its own
 
   MS_TRY(limit_queues(engine));

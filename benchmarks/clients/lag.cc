@@ -55,7 +55,7 @@ int main(int, char** argv) {
     std::this_thread::sleep_for(5ms);
   }
   engine->stop();
-  std::nth_element(times.begin(), times.begin() + count / 2, times.end());
-  fmt::print("{}\n", times[static_cast<std::size_t>(count / 2)]);
+  std::sort(times.begin(), times.end());
+  fmt::print("[{},{}]\n", times[times.size() / 2], times[times.size() * 99 / 100]);
   return 0;
 }

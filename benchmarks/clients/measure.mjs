@@ -1,10 +1,10 @@
-// Shared by the Node.js programs: node PROGRAM MEASURE COUNT prints one number as JSON.
+// Shared by the Node.js programs: node PROGRAM MEASURE COUNT prints its result as JSON.
 //
 //   many  COUNT jobs wait; a worker claims up to 100 at once: jobs/s
 //   one   the same, one job at a time: jobs/s
 //   enqueue  COUNT enqueues, one after the other: jobs/s
 //   burst    COUNT enqueues, 256 at once: jobs/s
-//   lag   one job at a time on an idle worker, from the call of enqueue to the handler: p50 in ms
+//   lag   one job at a time on an idle worker, from the call of enqueue to the handler: [p50, p99] in ms
 //
 // Rates are measured from the first handler's start to the last recorded completion, without the
 // start of the program and its connections.
@@ -46,7 +46,7 @@ export class Lag {
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
     const times = this.times.slice(20).sort((a, b) => a - b); // the first ones warm up
-    return times[Math.floor(times.length / 2)];
+    return [times[Math.floor(times.length / 2)], times[Math.floor(times.length * 0.99)]];
   }
 }
 

@@ -1,4 +1,4 @@
-"""What the Python programs share: PROGRAM MEASURE COUNT prints one number as JSON. The measures are
+"""What the Python programs share: PROGRAM MEASURE COUNT prints its result as JSON. The measures are
 those of measure.mjs."""
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Lag:
         self.at = time.perf_counter()
         self.handled.set()
 
-    def value(self, count: int, enqueue: Callable[[], Any]) -> float:
+    def value(self, count: int, enqueue: Callable[[], Any]) -> list[float]:
+        """The median and the 99th percentile."""
         times = []
         for _ in range(count + 20):
             self.handled.clear()
@@ -49,7 +50,8 @@ class Lag:
             self.handled.wait(30)
             times.append((self.at - began) * 1000)
             time.sleep(0.005)
-        return statistics.median(times[20:])  # the first ones warm up
+        times = sorted(times[20:])  # the first ones warm up
+        return [statistics.median(times), times[int(len(times) * 0.99)]]
 
 
 def enqueues(count: int, enqueue: Callable[[], Any]) -> float:
@@ -72,6 +74,6 @@ async def aenqueues(count: int, at_once: int, enqueue: Callable[[], Any]) -> flo
     return count / (time.perf_counter() - began)
 
 
-def main(measures: dict[str, Callable[[int], float]]) -> None:
+def main(measures: dict[str, Callable[[int], Any]]) -> None:
     measure, count = sys.argv[1:3]
     print(json.dumps(measures[measure](int(count))), flush=True)

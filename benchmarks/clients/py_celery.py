@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from celery import Celery
 from celery.signals import task_postrun, worker_ready
-from measure import Lag, Rate
+from measure import Lag, Rate, enqueues
 
 URL = f"redis://127.0.0.1:{os.environ['BENCH_REDIS']}/0"
 app = Celery("bench", broker=URL, backend=URL)
@@ -66,7 +66,14 @@ def lag(count: int) -> None:
     work(4)
 
 
-def finish(value: float) -> NoReturn:
+def enqueue(count: int) -> None:
+    @app.task(name="idle")
+    def idle(i: int) -> None: ...
+
+    finish(enqueues(count, lambda: idle.apply_async((1,), queue=f"idle-{os.getpid()}")))
+
+
+def finish(value: float | list[float]) -> NoReturn:
     """Exit at once: Celery's worker ends the process when it receives a stop."""
     print(json.dumps(value), flush=True)
     os._exit(0)
@@ -76,6 +83,8 @@ measure, count = sys.argv[1], int(sys.argv[2])
 sys.argv[1:] = []
 if measure == "lag":
     lag(count)
+elif measure == "enqueue":
+    enqueue(count)
 else:
     # With a prefetch of 1 this pool stops after a few tasks.
     rate(count, 100 if measure == "many" else 2)

@@ -32,7 +32,7 @@ def rate(count: int, **options: Any) -> float:
     return measured.value()
 
 
-def lag(count: int) -> float:
+def lag(count: int) -> list[float]:
     measured = Lag()
 
     @ms.job(queue=QUEUE)

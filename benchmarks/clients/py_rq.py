@@ -8,7 +8,7 @@ import threading
 import time
 
 import py_rq  # the job's function is found by this name
-from measure import Lag, Rate, main
+from measure import Lag, Rate, enqueues, main
 from redis import Redis
 from rq import Queue, SimpleWorker
 
@@ -32,10 +32,15 @@ def rate(count: int) -> float:
     return measured.value()
 
 
-def lag(count: int) -> float:
+def enqueue(count: int) -> float:
+    queue = Queue(f"idle-{time.time_ns()}", connection=redis)
+    return enqueues(count, lambda: queue.enqueue(py_rq.noop, 0))
+
+
+def lag(count: int) -> list[float]:
     queue = Queue(f"bench-{time.time_ns()}", connection=redis)
     py_rq.state["now"] = measured = Lag()
-    out: list[float] = []
+    out: list[list[float]] = []
 
     def produce() -> None:
         time.sleep(0.5)
@@ -50,4 +55,4 @@ def lag(count: int) -> float:
 
 
 if __name__ == "__main__":
-    main({"many": rate, "one": rate, "lag": lag})
+    main({"many": rate, "one": rate, "lag": lag, "enqueue": enqueue})

@@ -337,7 +337,7 @@ class Engine {
   // A page of up to `limit`, 1 to 1000, jobs with an id below `before`; 0 = from the newest. A page
   // may be short, even empty, with `next` set: the work of one call is bounded. Errors:
   // invalid_argument (with the field), unavailable.
-  Result<FoundJobs> search(const JobSearch& search, int limit = 100, JobId before = 0);
+  Result<FoundJobs> jobs(const JobSearch& search, int limit = 100, JobId before = 0);
   // The gate that holds the job back now, if any. Errors: not_found, expired.
   Result<Why> why(JobId id);
   // Claims one job by its id: a deferred one, or one that waits for its time or in its ready queue.
@@ -350,7 +350,7 @@ class Engine {
   // events, and the ends of jobs that its peers on the database report to it. Errors:
   // invalid_argument (with the field), overloaded (100 subscriptions in this process, or the
   // server's limit), unavailable.
-  Result<EventSubscription> follow(EventFilter filter,
+  Result<EventSubscription> events(EventFilter filter,
                                    std::function<void(const EngineEvent&)> on_event);
 
   // Counts, wait and run times of jobs per minute, hour or day. Errors: invalid_argument (with the
@@ -370,7 +370,7 @@ class Engine {
   // Acquires the lease `name`. The returned object releases it when it ends. The engine must
   // outlive the object. Errors: lease_held (after options.wait), invalid_argument, overloaded,
   // unavailable.
-  Result<AutoRenewLease> acquire_lease(std::string name, LeaseOptions options = {});
+  Result<AutoRenewLease> lock(std::string name, LeaseOptions options = {});
   // Runs the action once, ever, in the whole system: under the lease `name`, or waits while another
   // process runs it. If the action fails, or its process dies, the next caller runs it again. The
   // action also runs again if the lease is lost before the completion is recorded: let it write

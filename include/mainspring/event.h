@@ -1,6 +1,6 @@
 // Events: changes of jobs and queues, streamed as they happen.
 //
-//   auto events = engine.follow({.queues = {"photos"}, .types = {EventType::dead}},
+//   auto events = engine.events({.queues = {"photos"}, .types = {EventType::dead}},
 //                               [](const EngineEvent& event) { … });
 //
 // Events are for observation only: they exist in memory, and only while there is a subscription.

@@ -1,6 +1,6 @@
 // Named leases (locks): one holder at a time in the whole system, with a fencing token.
 //
-//   auto lease = engine.acquire_lease("report/eu", {.wait = 10s});
+//   auto lease = engine.lock("report/eu", {.wait = 10s});
 //   if (!lease) …                        // lease_held: another holder has it
 //   write(lease->token(), …);            // the token grows with every holder: a store that keeps
 //                                        // the largest token can refuse writes of older holders

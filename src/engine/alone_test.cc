@@ -42,18 +42,18 @@ TEST_CASE("a lease has one holder, and its value and tokens outlive the process"
   {
     auto engine = folder.open();
     REQUIRE(engine.has_value());
-    auto lease = engine->acquire_lease("a/b", {.ttl = 60s});
+    auto lease = engine->lock("a/b", {.ttl = 60s});
     REQUIRE(lease.has_value());
-    CHECK(engine->acquire_lease("a/b").error().code == ErrorCode::lease_held);
-    CHECK(engine->acquire_lease("mainspring/leader").error().code == ErrorCode::invalid_argument);
-    CHECK(engine->acquire_lease("a", {.ttl = 1ms}).error().code == ErrorCode::invalid_argument);
+    CHECK(engine->lock("a/b").error().code == ErrorCode::lease_held);
+    CHECK(engine->lock("mainspring/leader").error().code == ErrorCode::invalid_argument);
+    CHECK(engine->lock("a", {.ttl = 1ms}).error().code == ErrorCode::invalid_argument);
     REQUIRE(lease->set_value("{\"n\":1}").has_value());
     CHECK_FALSE(lease->set_value("{").has_value());
     last = lease->token();
   }
   auto engine = folder.open();
   REQUIRE(engine.has_value());
-  auto lease = engine->acquire_lease("a/b");
+  auto lease = engine->lock("a/b");
   REQUIRE(lease.has_value());
   CHECK(lease->token() > last);
   CHECK(lease->value() == "{\"n\":1}");
@@ -63,13 +63,13 @@ TEST_CASE("a waiter gets a lease at its release") {
   AloneFolder folder;
   auto engine = folder.open();
   REQUIRE(engine.has_value());
-  auto first = engine->acquire_lease("a", {.ttl = 60s});
+  auto first = engine->lock("a", {.ttl = 60s});
   REQUIRE(first.has_value());
   std::latch waiting(1);
   Result<AutoRenewLease> second = Error{};
   std::jthread other([&] {
     waiting.count_down();
-    second = engine->acquire_lease("a", {.ttl = 60s, .wait = 20s});
+    second = engine->lock("a", {.ttl = 60s, .wait = 20s});
   });
   waiting.wait();
   const Token token = first->token();
@@ -83,7 +83,7 @@ TEST_CASE("an enqueue with a lock makes its job only while the lock is held") {
   AloneFolder folder;
   auto engine = folder.open();
   REQUIRE(engine.has_value());
-  auto lease = engine->acquire_lease("report", {.ttl = 60s});
+  auto lease = engine->lock("report", {.ttl = 60s});
   REQUIRE(lease.has_value());
   const LeaseFence fence = *lease;
   CHECK(engine->enqueue(job("1"), "", fence).has_value());
@@ -183,7 +183,7 @@ TEST_CASE("a time slot runs jobs one after another and passes its estimates to t
     }
   }
   CHECK(most == 1);
-  const auto lease = engine->acquire_lease("slot/s");
+  const auto lease = engine->lock("slot/s");
   REQUIRE(lease.has_value());
   CHECK(lease->value().find("\"k\":{\"n\":") != std::string::npos);
 }

@@ -88,7 +88,7 @@ TEST_CASE("after its canary a bulk operation waits, also across a restart, until
   {
     EventLog heard;
     auto engine = folder.open();
-    const auto events = engine->follow({.types = {EventType::deferred}}, heard.listener());
+    const auto events = engine->events({.types = {EventType::deferred}}, heard.listener());
     put_many(*engine, 30);
     BulkOrder order = cancel_photos();
     order.canary = 4;
@@ -113,7 +113,7 @@ TEST_CASE("a bulk operation continues after a restart of its server") {
   {
     EventLog heard;
     auto engine = folder.open();
-    const auto events = engine->follow({.types = {EventType::cancelled}}, heard.listener());
+    const auto events = engine->events({.types = {EventType::cancelled}}, heard.listener());
     const auto ids = put_many(*engine, 30);
     BulkOrder order = cancel_photos();
     order.rate = "20/s";
@@ -131,7 +131,7 @@ TEST_CASE("a stopped bulk operation leaves the rest as it is") {
   const Folder folder;
   EventLog heard;
   auto engine = folder.open();
-  const auto events = engine->follow({.types = {EventType::cancelled}}, heard.listener());
+  const auto events = engine->events({.types = {EventType::cancelled}}, heard.listener());
   const auto ids = put_many(*engine, 100);
   BulkOrder order = cancel_photos();
   order.rate = "1/m";
@@ -152,12 +152,12 @@ TEST_CASE("a program edits, clones, finds and removes jobs") {
   const auto clone = engine->clone(id, {.args = R"({"order":4712})"});
   REQUIRE_MESSAGE(clone, clone.error().message);
   CHECK(engine->get(clone->id)->headers == R"({"cloned_from":")" + std::to_string(id) + R"("})");
-  const auto found = engine->search({.q = "args.order=4712 kind:resize"});
+  const auto found = engine->jobs({.q = "args.order=4712 kind:resize"});
   REQUIRE_MESSAGE(found, found.error().message);
   REQUIRE(found->jobs.size() == 1);
   CHECK(found->jobs[0].id == clone->id);
   CHECK(found->of == 2);
-  CHECK(engine->search({.q = "colour:red"}).error().field == "q");
+  CHECK(engine->jobs({.q = "colour:red"}).error().field == "q");
   CHECK(code_of(engine->remove(id)) == ErrorCode::conflict);
   REQUIRE(engine->cancel(id).has_value());
   CHECK(engine->remove(id).has_value());

@@ -414,7 +414,7 @@ Result<Enqueued> Engine::clone(JobId id, JobClone changes) {
   return Enqueued{.id = made.id, .state = made.state, .duplicate = made.duplicate};
 }
 
-Result<FoundJobs> Engine::search(const JobSearch& search, int limit, JobId before) {
+Result<FoundJobs> Engine::jobs(const JobSearch& search, int limit, JobId before) {
   MS_TRY(check_limit(limit));
   MS_TRY(check_position("before", before));
   MS_TRY_ASSIGN(const JobFilter filter, job_filter_of(search, impl_->clock.now().wall));
@@ -460,12 +460,12 @@ Result<HeldJob> Engine::claim(JobId id, ClaimOptions options) {
   return hold_job(*impl_->jobs, impl_->clock, impl_->random, id, options);
 }
 
-Result<EventSubscription> Engine::follow(EventFilter filter,
+Result<EventSubscription> Engine::events(EventFilter filter,
                                          std::function<void(const EngineEvent&)> on_event) {
   return subscribe(*impl_->questions, std::move(filter), std::move(on_event));
 }
 
-Result<AutoRenewLease> Engine::acquire_lease(std::string name, LeaseOptions options) {
+Result<AutoRenewLease> Engine::lock(std::string name, LeaseOptions options) {
   return acquire(*impl_->jobs, impl_->clock, impl_->random, std::move(name), std::move(options));
 }
 

@@ -13,7 +13,7 @@ TEST_CASE("a follower receives the events that match, in order, until it stops")
   auto engine = folder.open();
   REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
   EventLog heard;
-  auto events = engine->follow({.queues = {"photos"}}, heard.listener());
+  auto events = engine->events({.queues = {"photos"}}, heard.listener());
   REQUIRE_MESSAGE(events.has_value(), events.error().message);
   (void)engine->enqueue(job_of("films", "cut"));
   NewJob job = job_of("photos", "resize");
@@ -52,8 +52,8 @@ TEST_CASE("filters of events are combined, and invalid ones are refused by field
   auto engine = folder.open();
   EventLog breakers, tagged;
   const auto nobody = [](const EngineEvent&) {};
-  const auto first = engine->follow({.types = {EventType::breaker_opened}}, breakers.listener());
-  const auto second = engine->follow({.kinds = {"cut"}, .tags = {"night"}}, tagged.listener());
+  const auto first = engine->events({.types = {EventType::breaker_opened}}, breakers.listener());
+  const auto second = engine->events({.kinds = {"cut"}, .tags = {"night"}}, tagged.listener());
   REQUIRE(engine->breakers().put("geocoder").has_value());
   REQUIRE(engine->breakers().open("geocoder", 1h).has_value());
   REQUIRE(breakers.await(EventType::breaker_opened));
@@ -66,9 +66,9 @@ TEST_CASE("filters of events are combined, and invalid ones are refused by field
   REQUIRE(tagged.await(EventType::enqueued, wanted));
   CHECK(tagged.events().size() == 1);
 
-  CHECK(field_of(engine->follow({.queues = {"no name"}}, nobody)) == "queue");
-  CHECK(field_of(engine->follow({.jobs = {0}}, nobody)) == "job");
-  CHECK(field_of(engine->follow({.tags = std::vector<std::string>(101, "t")}, nobody)) == "tag");
+  CHECK(field_of(engine->events({.queues = {"no name"}}, nobody)) == "queue");
+  CHECK(field_of(engine->events({.jobs = {0}}, nobody)) == "job");
+  CHECK(field_of(engine->events({.tags = std::vector<std::string>(101, "t")}, nobody)) == "tag");
 }
 
 TEST_CASE("a slow follower delays nothing and learns that events are missing") {
@@ -77,7 +77,7 @@ TEST_CASE("a slow follower delays nothing and learns that events are missing") {
   EventLog heard;
   std::latch first(1), go_on(1);
   const auto listen = heard.listener();
-  const auto events = engine->follow({}, [&](const EngineEvent& event) {
+  const auto events = engine->events({}, [&](const EngineEvent& event) {
     if (event.job == 1) {
       first.count_down();
       go_on.wait();

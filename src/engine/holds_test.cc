@@ -14,7 +14,7 @@ TEST_CASE("a deferred job is claimed by its id and finished once") {
   auto engine = folder.open();
   REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
   EventLog heard;
-  const auto events = engine->follow({.types = {EventType::deferred}}, heard.listener());
+  const auto events = engine->events({.types = {EventType::deferred}}, heard.listener());
   engine->on_kind("approve", [](const ClaimedJob&, Context&) -> HandlerResult {
     return Outcome(Defer{"waits for a signature"});
   });

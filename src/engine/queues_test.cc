@@ -150,7 +150,7 @@ TEST_CASE("a job whose worker was lost goes into quarantine and is released by h
   EventLog heard;
   auto engine = folder.open();
   REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
-  const auto events = engine->follow({.types = {EventType::quarantined}}, heard.listener());
+  const auto events = engine->events({.types = {EventType::quarantined}}, heard.listener());
   REQUIRE(events.has_value());
   if (engine->queues().get("photos")->quarantined == 0) {
     REQUIRE(heard.await(EventType::quarantined));

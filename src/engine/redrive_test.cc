@@ -107,7 +107,7 @@ TEST_CASE("a redrive continues after a restart, and a cancel ends it") {
   {
     EventLog heard;
     auto engine = folder.open();
-    const auto events = engine->follow({.types = {EventType::completed}}, heard.listener());
+    const auto events = engine->events({.types = {EventType::completed}}, heard.listener());
     ids = die(*engine, fixed, 14);
     fixed.yes = true;
     redrive = engine->dead().start_redrive({.queue = "photos"}, {.rate = "1/h"})->job;
@@ -116,7 +116,7 @@ TEST_CASE("a redrive continues after a restart, and a cancel ends it") {
   }
   EventLog heard;
   auto engine = folder.open();
-  const auto events = engine->follow({.types = {EventType::completed}}, heard.listener());
+  const auto events = engine->events({.types = {EventType::completed}}, heard.listener());
   engine->on_kind("resize", fixed.handler(), {.queue = "photos"});
   REQUIRE(engine->start().has_value());
   CHECK(heard.await(EventType::completed, ids[1]));  // the first job is retried at once
@@ -134,7 +134,7 @@ TEST_CASE("a canary is in the same step after a restart") {
   {
     EventLog heard;
     auto engine = folder.open();
-    const auto events = engine->follow({.types = {EventType::completed}}, heard.listener());
+    const auto events = engine->events({.types = {EventType::completed}}, heard.listener());
     ids = die(*engine, fixed, 13);
     fixed.upto = 1;  // the first step ends, and the second one does not
     fixed.yes = true;

@@ -172,7 +172,7 @@ Answer Case::work(const Json& r) {
 }
 
 Answer Case::lock(const Json& r) {
-  auto lease = engine_->acquire_lease(
+  auto lease = engine_->lock(
       string_of(r, "name"),
       {.ttl = duration_of(r, "ttl", kDefaultNamedLease), .wait = duration_of(r, "wait", 0s)});
   if (!lease) return lease.error();
@@ -209,7 +209,7 @@ Answer Case::finish(const Json& r) {
 
 Answer Case::follow(const Json& r) {
   const auto seen = std::make_shared<std::vector<std::string>>();
-  auto subscription = engine_->follow({.queues = {string_of(r["filter"], "queue")}},
+  auto subscription = engine_->events({.queues = {string_of(r["filter"], "queue")}},
                                       [this, seen](const EngineEvent& event) {
                                         const std::lock_guard lock(mutex_);
                                         seen->push_back(event_json(event));

@@ -89,7 +89,7 @@ TEST_CASE("a remote engine groups and redrives the dead") {
 TEST_CASE("a remote engine follows events, and learns of a gap when the server comes back") {
   GroupsRig rig;
   EventLog heard;
-  auto events = rig.engine->follow({.queues = {"photos"}}, heard.listener());
+  auto events = rig.engine->events({.queues = {"photos"}}, heard.listener());
   REQUIRE_MESSAGE(events.has_value(), events.error().message);
   rig.add("films", "cut");
   const JobId id = rig.add("photos", "resize");

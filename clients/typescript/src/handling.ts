@@ -26,6 +26,15 @@ export interface Handled {
   handler: Handler<never, unknown>;
 }
 
+/** A kind of job in one worker. */
+export interface Kind extends Handled {
+  concurrency: number | undefined;
+  timeoutMs: number | undefined;
+  /** Jobs of it that are ready or run. */
+  taken: number;
+  running: number;
+}
+
 export async function callHandler(
   attempt: Attempt,
   { definition, handler }: Handled,

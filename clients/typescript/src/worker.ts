@@ -19,7 +19,7 @@ import {
   ShuttingDown,
   TimedOut,
 } from "./errors.js";
-import { callHandler, failureOf, givenBack, type Handled, logAttempt, placeOf } from "./handling.js";
+import { callHandler, failureOf, givenBack, type Kind, logAttempt, placeOf } from "./handling.js";
 import { LeaseTable } from "./lease_table.js";
 import { checkOptions } from "./options.js";
 import { Outcome } from "./outcomes.js";
@@ -50,14 +50,6 @@ export interface HeldWork {
   id: string;
   session: { queue: string; key: string; token: bigint };
   first: readonly unknown[];
-}
-
-interface Kind extends Handled {
-  concurrency: number | undefined;
-  timeoutMs: number | undefined;
-  /** Jobs of it that are ready or run. */
-  taken: number;
-  running: number;
 }
 
 const MAX_CLAIM = 1000;
