@@ -75,7 +75,13 @@ def notes(changelog, version):
     if found is None:
         sys.exit(f"release: {changelog} has no part for {version}")
     # A reader of the notes does not have the repository's files.
-    body = re.sub(r"\]\((?!https?:)([^)]+)\)", rf"]({SOURCE}/blob/v{version}/\1)", found[1])
+    # Lines that no version has yet are in the files all the same.
+    later = re.search(r"^## \[Unreleased\].*?\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+    body = found[1]
+    if later and later[1].strip():
+        print(f"release: lines of {changelog} below [Unreleased] come first", file=sys.stderr)
+        body = f"## After {version}\n{later[1]}\n## {version}\n{body}"
+    body = re.sub(r"\]\((?!https?:)([^)]+)\)", rf"]({SOURCE}/blob/v{version}/\1)", body)
     print(f"# Mainspring {version}\n\n{body.strip()}\n\nCheck the files: `sha256sum -c SHA256SUMS`.")
 
 

@@ -109,6 +109,8 @@ Attempt::Attempt(const ConnectionOptions& options, const HostOptions& host, Inst
 void Attempt::fail() const {
   std::string why = PQerrorMessage(connection_);
   why.erase(why.find_last_not_of("\n ") + 1);
+  std::erase(why, '\t');
+  for (auto at = why.find('\n'); at != why.npos; at = why.find('\n', at)) why.replace(at, 1, "; ");
   const bool denied = PQconnectionNeedsPassword(connection_) != 0 ||
                       why.find("authentication failed") != std::string::npos;
   throw PgError{denied ? "28P01" : "", "connecting: " + why, true};

@@ -35,6 +35,13 @@ def flags_of(command):
 version = re.search(r"project\(mainspring VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 changelog = (PACKAGING / "debian/changelog").read_text()
 check(changelog.startswith(f"mainspring ({version})"), f"the Debian packages have version {version}")
+for place, text in {
+    "clients/python/pyproject.toml": f'version = "{version}"',
+    "clients/python/src/mainspring/__init__.py": f'__version__ = "{version}"',
+    "clients/typescript/package.json": f'"version": "{version}"',
+    "README.md": f"mainspring_{version}_amd64.deb",
+}.items():
+    check(text in (ROOT / place).read_text(), f"{place} has version {version}")
 settings = set(re.findall(r"^\| `(\w+)` \|", output(PROGRAM, "config", "--reference"), re.M))
 known = {command: flags_of(command) for command in ("serve", "work", "host", "health")}
 

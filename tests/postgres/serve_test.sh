@@ -83,6 +83,7 @@ status=0
 "$program" serve --listen 127.0.0.1:0 --store-file "$dir/url" 2>"$dir/outage.err" || status=$?
 [ "$status" = 69 ] || fail "a start without PostgreSQL ends with $status"
 grep -q -e "--wait-for-store" "$dir/outage.err" || fail "no word on waiting for PostgreSQL"
+grep -q "failed: .*; Is the server running" "$dir/outage.err" || fail "the reason takes several lines"
 (
   timeout 60 grep -q -m1 "waiting for the store" < <(timeout 60 tail -n +1 -F "$dir/5.err" 2>/dev/null)
   as "$bin/pg_ctl" -D "$dir/pg/data" -w -l "$dir/pg/log" -o "$options" start >/dev/null 2>&1
