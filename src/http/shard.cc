@@ -61,9 +61,8 @@ Shard::~Shard() {
 void Shard::start() {
   if (Leadership* const leadership = shared_.services.options.leadership) {
     links_ = std::make_unique<Links>(*this, *leadership);
-    leader_watch_ = leadership->watch([this] {
-      asio::post(io_, [this] { links_->leader_changed(); });
-    });
+    leader_watch_ =
+        leadership->watch([this] { asio::post(io_, [this] { links_->leader_changed(); }); });
     asio::post(io_, [this] { links_->leader_changed(); });
     arm_tick();
   }
