@@ -16,6 +16,7 @@
 
 #include "api/access_shapes.h"
 #include "broker/broker.h"
+#include "cli/cluster.h"
 #include "cli/exposure.h"
 #include "cli/handlers.h"
 #include "cli/health_parts.h"
@@ -101,6 +102,7 @@ struct Wired {
   std::unique_ptr<JobHost> host;
   std::unique_ptr<TlsServer> tls;
   std::unique_ptr<TlsReload> tls_reload;
+  ServedCluster cluster;
   std::unique_ptr<HttpServer> server;
 };
 
@@ -392,6 +394,7 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   http.check_callback = [callbacks = wired.node->callbacks()](const std::string& url) {
     return callbacks->check(url);
   };
+  MS_TRY(open_cluster(http, time, log, registry, wired.cluster));
   wired.server = std::make_unique<HttpServer>(std::move(http), wired.node->broker(),
                                               wired.node->store(), time, log, registry);
   if (test != nullptr) serve_test(*test, log, wired);

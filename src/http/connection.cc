@@ -12,6 +12,8 @@
 #include "base/mutant.h"
 #include "base/secret.h"
 #include "broker/broker.h"
+#include "cluster/link.h"
+#include "http/relay.h"
 
 namespace mainspring::http {
 namespace {
@@ -130,6 +132,8 @@ Connection::Connection(Shard& shard, Socket socket, std::shared_ptr<SSL_CTX> tls
                        std::uint32_t slot)
     : shard_(shard), transport_(std::move(socket), std::move(tls)), slot_(slot) {}
 
+Connection::~Connection() = default;
+
 void turn_away(Socket& socket) {
   static constexpr std::string_view kRefusal =
       "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
@@ -149,11 +153,11 @@ void Connection::start() {
     if (!transport_.tls()) turn_away(transport_.socket());
     return close();
   }
+  greets_ = shared.services.options.links != nullptr;
   if (transport_.tls()) {
     set_deadline(shard_.shared().services.options.header_timeout);
   } else {
-    state_ = State::idle;
-    set_deadline(shard_.shared().services.options.idle_timeout);
+    become_idle();
   }
   arm_read();
 }
@@ -161,8 +165,8 @@ void Connection::start() {
 void Connection::shake_hands() {
   switch (transport_.handshake().next) {
     case Transport::Next::done:
-      state_ = State::idle;
-      set_deadline(shard_.shared().services.options.idle_timeout);
+      if (is_link_) link_opened();
+      become_idle();
       return arm_read();
     case Transport::Next::wait_read:
       return arm_read();
@@ -192,6 +196,7 @@ void Connection::close() {
   // In other states the peer may miss the end of a message, and must not take it for complete.
   const bool in_order = state_ == State::idle;
   state_ = State::closed;
+  relay_.reset();
   if (wait_ != nullptr) end_wait();
   if (stream_ != nullptr) drop_stream();
   if (park_id_ != 0) {
@@ -209,6 +214,8 @@ void Connection::close() {
 }
 
 void Connection::begin_stop() {
+  // A request may be on its way: the other node must see that it was not started.
+  if (state_ == State::idle && is_link_) return drain();
   if (state_ == State::idle || state_ == State::handshake) return close();
   if (stream_ != nullptr) return end_stream_early();
   if (wait_ != nullptr && wait_->id != 0) {
@@ -218,6 +225,7 @@ void Connection::begin_stop() {
 }
 
 void Connection::on_tick(Instant now) {
+  if (relay_ != nullptr) return relay_->on_tick(now);
   if (state_ == State::busy && !welcome()) end_unwelcome();
   if (stream_ != nullptr) retry_stream();
   if (state_ == State::writing) note_read_by_peer();
@@ -248,11 +256,12 @@ void Connection::arm_read() {
 }
 
 void Connection::on_readable() {
+  if (greets_ && !hear_greeting()) return;
   switch (state_) {
     case State::handshake:
       return shake_hands();
     case State::busy:
-      return on_peer_in_busy();
+      return relay_ != nullptr ? relay_->on_client_readable() : on_peer_in_busy();
     case State::draining:
       return discard_input();
     case State::writing:
@@ -347,6 +356,7 @@ void Connection::process(std::string_view window, bool owned) {
   const std::size_t before = window.size();
   in_process_ = true;
   while ((state_ == State::idle || state_ == State::head) && !window.empty()) {
+    if (is_link_ && !read_caller(window)) break;
     Head head;
     const HeadResult result = parse_head(window, options.max_header_bytes, head);
     if (result.status == Parsed::need_more) {
@@ -434,15 +444,16 @@ std::size_t Connection::body_limit(const Route& route) const {
 }
 
 // A proxy on this machine sends the requests of many callers from one address.
-Room::Payer Connection::payer() const {
+Room::Payer Connection::payer() {
+  name_peer();
   using Account = Room::Account;
   Room::Payer out{.accounts = {}, .vital = route_ != nullptr && route_->vital};
   const std::string who = pass_.caller == nullptr ? std::string() : pass_.caller->who;
   const bool full_access = !who.empty() && pass_.caller->scopes == nullptr;
   if (full_access) return out;
-  if (who.empty() || !transport_.local()) {
+  if (who.empty() || !peer_.local) {
     out.accounts.emplace_back(who.empty() ? Account::anonymous_address : Account::address,
-                              address_group(transport_.peer()));
+                              address_group(peer_.text));
   }
   out.accounts.emplace_back(who.empty() ? Account::anonymous : Account::caller, who);
   return out;
@@ -453,9 +464,6 @@ Room::Payer Connection::payer() const {
 Result<void> Connection::admit(const Head& head, Match& match) {
   Authenticator& authenticator = shard_.shared().authenticator;
   const Now now = shard_.shared().services.clock.now();
-  if (peer_.text.empty()) {
-    peer_ = {transport_.peer(), transport_.local(), transport_.certificate_name()};
-  }
   const bool own = match.route != nullptr && match.route->own_secret;
   const Secret* const presented = head.has_authorization && !own ? &head.authorization : nullptr;
   const bool open = match.route != nullptr && match.route->access.on == On::open;
@@ -471,17 +479,11 @@ Result<void> Connection::admit(const Head& head, Match& match) {
 }
 
 Result<void> Connection::check_request(const Head& head, Match& match) {
-  if (head.has_host) MS_TRY(check_host(head.host));
-  MS_TRY(check_origin(head));
-  const std::size_t scheme = head.target.find("://");
-  if (scheme == 4 || scheme == 5) {  // http, https: a whole URL
-    const std::string_view rest = std::string_view(head.target).substr(scheme + 3);
-    MS_TRY(check_host(rest.substr(0, rest.find('/'))));
-  }
+  MS_TRY(check_site(head));
   MS_TRY(check_cookie_use(head));
   MS_TRY(admit(head, match));
   if (match.route == nullptr) return {};
-  match.request.secure = transport_.tls() || head.forwarded_https;
+  match.request.secure = secure_ || head.forwarded_https;
   const bool has_body = head.chunked || head.content_length.value_or(0) > 0;
   const std::size_t limit = body_limit(*match.route);
   if (match.route->body == BodyRule::none && head.content_length.value_or(0) > limit)
@@ -501,7 +503,7 @@ Result<void> Connection::check_request(const Head& head, Match& match) {
 
 void Connection::begin_request(Head head, std::string_view& rest) {
   started_ = shard_.now();
-  keep_alive_ = head.keep_alive && !shard_.stopping();
+  keep_alive_ = head.keep_alive && !must_end();
   waited_ = false;
   ticket_ = shard_.new_ticket(slot_);
   Match found = match(head.method, head.target, shard_.shared().more_routes);
@@ -510,13 +512,17 @@ void Connection::begin_request(Head head, std::string_view& rest) {
   chunked_ = head.chunked;
   http10_ = head.http10;
   if (route_ != nullptr && route_->headers) head.fields = header_fields(head.text);
+  name_peer();
+  const bool relayed = is_relayed();
+  auto good = relayed ? check_site(head) : check_request(head, found);
+  if (good && relayed) return begin_relay(head, rest);
   head.text = {};  // its buffer is reused
-  auto good = check_request(head, found);
   const std::uint64_t length = head.content_length.value_or(0);
+  read_whole_ = true;
   if (!good || route_ == nullptr) {
     // Keep the connection only if the whole body has arrived and can be skipped.
-    if (head.chunked || length > rest.size()) keep_alive_ = false;
-    if (keep_alive_) rest.remove_prefix(static_cast<std::size_t>(length));
+    if (head.chunked || length > rest.size()) keep_alive_ = read_whole_ = false;
+    if (read_whole_) rest.remove_prefix(static_cast<std::size_t>(length));
     Reply refusal = good ? std::move(found.error) : error_reply(good.error());
     // Remove an invalid cookie, else the browser sends it with every request.
     if (!good && head.by_cookie && good.error().code == ErrorCode::unauthenticated) {
@@ -546,8 +552,9 @@ void Connection::begin_body(Head head, std::string_view& rest) {
   if (head.chunked) chunks_ = std::make_unique<ChunkedReader>(body_limit(*route_));
   state_ = State::body;
   if (head.expect_continue && rest.empty()) {
-    static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (transport_.write(kContinue).bytes != kContinue.size()) return close();
+    std::string text = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (is_link_) text.insert(0, encode_frame({.bytes = static_cast<std::uint32_t>(text.size())}));
+    if (transport_.write(text).bytes != text.size()) return close();
   }
   head_ = std::make_unique<Head>(std::move(head));
   begin_progress();
@@ -657,7 +664,7 @@ void Connection::refuse_early(const Error& error) {
     head_only_ = false;
   }
   free_body();
-  keep_alive_ = false;
+  keep_alive_ = read_whole_ = false;
   reply(error_reply(error));
 }
 
@@ -678,7 +685,7 @@ void Connection::reply(Reply reply) {
   if (std::exchange(lose_answer_, false)) return close();
   hide_removed(reply);
   shard_.count(route_, reply.status, shard_.now() - started_, waited_, pass_.caller.get());
-  if (shard_.stopping()) keep_alive_ = false;
+  if (must_end()) keep_alive_ = false;
   const bool no_body = reply.status == 204 || reply.status == 304;
   std::string& head = shard_.reply_head();
   head.clear();
@@ -707,6 +714,11 @@ void Connection::reply(Reply reply) {
 
 void Connection::write(std::string_view head, std::string body) {
   state_ = State::writing;
+  std::string framed;
+  if (is_link_) {
+    framed = frame_of(head.size() + body.size()).append(head);
+    head = framed;
+  }
   const Transport::Step step = transport_.write(head, body);
   const bool waits =
       step.next == Transport::Next::wait_read || step.next == Transport::Next::wait_write;
@@ -768,9 +780,8 @@ void Connection::wait_to_write(Transport::Next next) {
 void Connection::after_write() {
   out_room_.reset();
   if (stream_ != nullptr) return after_piece();
-  if (!keep_alive_) return drain();
-  state_ = State::idle;
-  set_deadline(shard_.shared().services.options.idle_timeout);
+  if (!continues()) return drain();
+  become_idle();
   if (in_process_) return;  // process() continues by itself
   in_.empty() ? arm_read() : process(in_, true);
 }

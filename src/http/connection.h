@@ -19,6 +19,9 @@
 
 namespace mainspring::http {
 
+class Relay;
+struct Link;
+
 // Sends the refusal to a connection over the limit.
 void turn_away(Socket& socket);
 
@@ -29,14 +32,27 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Shard& shard, Socket socket, std::shared_ptr<SSL_CTX> tls, std::uint32_t slot);
 
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
   void start();
   void on_mail(Mail mail);
   void on_tick(Instant now);
   // Ends soon: at once if idle, else after the running exchange; waits are cut short.
   void begin_stop();
   void close();
+  // -- for the shard's links
+  // See Relay::on_link().
+  bool on_link(std::unique_ptr<Link>& link);
+  // The leader that this request was relayed to is lost.
+  void end_relay();
+  // This node does not lead any more.
+  void end_local_wait();
 
  private:
+  friend class Relay;
+
   enum class State { handshake, idle, head, body, busy, writing, draining, closed };
 
   // A wait for the end of a job (?wait=).
@@ -105,8 +121,26 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   void run_plan(const Route& route, Request request, Body* owned_body);
   void refuse_early(const Error& error);
+  void name_peer();
+  Result<void> check_site(const Head& head) const;
+  // -- links: see cluster/link.h
+  bool hear_greeting();
+  void link_opened();
+  bool read_caller(std::string_view& window);
+  bool is_relayed() const;
+  void begin_relay(const Head& head, std::string_view& rest);
+  Relay* relay_of(Ticket ticket);
+  void after_relay();
+  void refuse_relay();
+  void unread(std::string request);
+  std::string frame_of(std::size_t bytes) const;
+  void become_idle();
+  // The server stops. The client of a relayed request keeps its connection to the other node.
+  bool must_end() const { return shard_.stopping() && !is_link_; }
+  // Returns whether the connection takes another request after this one.
+  bool continues() const;
   std::size_t body_limit(const Route& route) const;
-  Room::Payer payer() const;
+  Room::Payer payer();
 
   // -- exchange
   // Returns whether the token of this exchange is still valid. A wait ends when it is not.
@@ -182,6 +216,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool waited_ = false;  // the exchange parked: its duration does not measure the server
   bool chunked_ = false;
   bool http10_ = false;
+  bool greets_ = false;        // the first bytes may be a link's greeting
+  bool is_link_ = false;       // another node relays requests here
+  bool caller_known_ = false;  // on a link: the caller line of the request has been read
+  bool secure_ = false;        // the caller uses TLS
+  bool read_whole_ = true;     // the request, with its body
   Instant deadline_ = Instant::never();
 
   std::string in_;              // input that was read too early, or an incomplete head
@@ -202,6 +241,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::unique_ptr<Finishing> finishing_;
   std::unique_ptr<Wait> wait_;
   std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Relay> relay_;
 
   std::string out_;  // bytes that the socket did not take yet
   std::size_t out_at_ = 0;

@@ -5,6 +5,7 @@
 
 #include "api/json.h"
 #include "broker/broker.h"
+#include "cluster/leader.h"
 #include "env/process_stats.h"
 #include "http/host_shapes.h"
 #include "http/plans.h"
@@ -89,6 +90,8 @@ Plan plan_readyz(const Request& request, Services& services) {
   const bool may_know = request.caller->may_all(Verb::read);
   std::string why = services.not_ready();
   if (why.empty() && services.options.unready) why = services.options.unready().value_or("");
+  if (why.empty() && services.options.leadership != nullptr)
+    why = services.options.leadership->not_ready().value_or("");
   if (why.empty()) why = services.health.stuck();
   // A core part failed in the last report: check again.
   if (why.empty() && !services.health.failure().empty()) {

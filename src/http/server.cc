@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "broker/broker.h"
+#include "cluster/leader.h"
 #include "http/connection.h"
 #include "http/listener.h"
 #include "http/shard.h"
@@ -51,6 +52,18 @@ http::Authenticator::Source token_source(const Store& store) {
   return {[&store] { return store.tokens(); }, [&store] { return store.tokens_version(); }};
 }
 
+// The health of a node of a cluster includes its leader.
+HttpOptions with_leader_part(HttpOptions options) {
+  if (options.leadership == nullptr) return options;
+  options.health_parts.push_back([leader = options.leadership] {
+    const auto why = leader->not_ready();
+    return HealthPart{.name = "leader",
+                      .state = why ? PartState::warn : PartState::ok,
+                      .message = why.value_or(leader->describe())};
+  });
+  return options;
+}
+
 }  // namespace
 
 std::vector<Error> HttpOptions::validate() const {
@@ -76,6 +89,7 @@ std::vector<Error> HttpOptions::validate() const {
          "must be at least max_body_bytes");
   demand(max_buffered_bytes >= max_batch_body_bytes, "max_buffered_bytes",
          "must be at least max_batch_body_bytes");
+  demand((leadership == nullptr) == (links == nullptr), "links", "needs leadership");
   demand(header_timeout > Duration(0), "header_timeout", "must be more than 0");
   demand(idle_timeout > Duration(0), "idle_timeout", "must be more than 0");
   demand(rate_per_token >= 0 && rate_per_token <= kMaxTokenRate, "rate_per_token",
@@ -91,7 +105,7 @@ std::vector<Error> HttpOptions::validate() const {
 struct HttpServer::Impl {
   Impl(HttpOptions given, Broker& broker, const Store& store, const Clock& clock, Log& log,
        Registry& registry)
-      : options(std::move(given)),
+      : options(with_leader_part(std::move(given))),
         shared{.services = {broker, store, clock, registry, options, openapi(options.version)},
                .log = log,
                .readers = http::ReaderPool(options.max_waiting_reads),

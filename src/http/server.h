@@ -27,6 +27,8 @@
 namespace mainspring {
 
 class Broker;
+class Leadership;
+class LinkKeys;
 class TlsServer;
 
 struct HttpOptions {
@@ -39,6 +41,11 @@ struct HttpOptions {
   // Speaks TLS; a connection keeps the TLS context it started with. nullptr = plain. Outlives the
   // server.
   const TlsServer* tls = nullptr;
+  // For a node of a cluster: requests are relayed to the node that leads, and relayed requests of
+  // other nodes are accepted. nullptr = this server stands alone. Both or none; they outlive the
+  // server.
+  Leadership* leadership = nullptr;
+  const LinkKeys* links = nullptr;
   // Names allowed in a Host header, besides loopback names and the address itself. Protects against
   // DNS rebinding: a foreign name that resolves to this server is refused.
   std::vector<std::string> allowed_hosts;

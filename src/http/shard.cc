@@ -6,7 +6,9 @@
 #include <boost/asio/post.hpp>
 
 #include "base/assert.h"
+#include "cluster/leader.h"
 #include "http/connection.h"
+#include "http/links.h"
 #include "tls/tls.h"
 
 namespace mainspring::http {
@@ -57,6 +59,13 @@ Shard::~Shard() {
 }
 
 void Shard::start() {
+  if (Leadership* const leadership = shared_.services.options.leadership) {
+    links_ = std::make_unique<Links>(*this, *leadership);
+    leader_watch_ =
+        leadership->watch([this] { asio::post(io_, [this] { links_->leader_changed(); }); });
+    asio::post(io_, [this] { links_->leader_changed(); });
+    arm_tick();
+  }
   thread_ = std::jthread([this] { io_.run(); });
 }
 
@@ -76,6 +85,7 @@ void Shard::begin_stop() {
 
 void Shard::stop() {
   if (!thread_.joinable()) return;
+  leader_watch_.reset();
   asio::post(io_, [this] {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       if (auto connection = slots_[i].connection) connection->close();
@@ -237,7 +247,20 @@ void Shard::on_tick() {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (auto connection = slots_[i].connection) connection->on_tick(time);
   }
-  if (live_ != 0) arm_tick();
+  if (links_ != nullptr) links_->on_tick(time);
+  if (live_ != 0 || links_ != nullptr) arm_tick();
+}
+
+void Shard::end_relays() {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (auto connection = slots_[i].connection) connection->end_relay();
+  }
+}
+
+void Shard::end_waits() {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (auto connection = slots_[i].connection) connection->end_local_wait();
+  }
 }
 
 }  // namespace mainspring::http

@@ -21,6 +21,7 @@
 namespace mainspring::http {
 
 class Connection;
+class Links;
 
 // Shared by all shards of a server.
 struct Shared {
@@ -76,6 +77,12 @@ class Shard {
   std::shared_ptr<Mailbox>& mailbox() { return mailbox_; }
   // The read buffer of connections without unread input. Valid until the next read of any of them.
   std::array<char, 64 << 10>& scratch() { return *scratch_; }
+  // nullptr = the server stands alone.
+  Links* links() { return links_.get(); }
+  // Ends the requests that are being relayed to a leader that is lost.
+  void end_relays();
+  // Ends the waits of callers at a node that led until now: they wait at the new leader.
+  void end_waits();
   // Buffer for the head of a reply; reused.
   std::string& reply_head() { return reply_head_; }
   std::string_view date();
@@ -116,6 +123,8 @@ class Shard {
   std::vector<RouteMetrics> metrics_;  // by index in routes(); the last is for unmatched requests
   std::vector<Mail> mails_;
   std::shared_ptr<Mailbox> mailbox_;
+  std::unique_ptr<Links> links_;
+  std::shared_ptr<void> leader_watch_;
   std::jthread thread_;
 };
 

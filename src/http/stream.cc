@@ -108,7 +108,7 @@ void Connection::write_piece(std::string_view bytes, bool ended) {
   std::string out;
   if (!s.started) {
     shard_.count(route_, 200, shard_.now() - started_, waited_, pass_.caller.get());
-    if (http10_ || shard_.stopping()) keep_alive_ = false;
+    if (http10_ || must_end()) keep_alive_ = false;
     out = fmt::format(
         "HTTP/1.1 200 OK\r\nDate: {}\r\nX-Content-Type-Options: nosniff\r\nContent-Type: {}\r\n"
         "Cache-Control: no-store\r\n{}{}{}\r\n",

@@ -70,7 +70,8 @@ bool would_block(int problem) {
 
 }  // namespace
 
-Transport::Transport(Socket socket, std::shared_ptr<SSL_CTX> tls) : socket_(std::move(socket)) {
+Transport::Transport(Socket socket, std::shared_ptr<SSL_CTX> tls, Side side)
+    : socket_(std::move(socket)) {
   boost::system::error_code ignored;
   socket_.non_blocking(true, ignored);
   Address peer = peer_of(socket_.native_handle());
@@ -79,9 +80,28 @@ Transport::Transport(Socket socket, std::shared_ptr<SSL_CTX> tls) : socket_(std:
   const int on = 1;  // has no effect on a unix socket
   ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (tls == nullptr) return;
+  begin_tls(tls, side);
+  started_ = side == Side::client;
+}
+
+void Transport::begin_tls(const std::shared_ptr<SSL_CTX>& tls, Side side) {
+  SSL_free(ssl_);
   ssl_ = SSL_new(tls.get());
   MS_ASSERT(ssl_ != nullptr && attach_socket(ssl_, socket_.native_handle()), "memory for TLS");
-  SSL_set_accept_state(ssl_);
+  side == Side::server ? SSL_set_accept_state(ssl_) : SSL_set_connect_state(ssl_);
+}
+
+std::optional<bool> Transport::takes_greeting(std::string_view greeting) {
+  std::array<char, 64> first;
+  MS_ASSERT(greeting.size() <= first.size(), "a greeting is short");
+  const int fd = socket_.native_handle();
+  const ssize_t got = ::recv(fd, first.data(), greeting.size(), MSG_PEEK);
+  if (got < 0 && would_block(errno)) return std::nullopt;
+  if (got <= 0) return false;
+  const std::string_view seen(first.data(), static_cast<std::size_t>(got));
+  if (!greeting.starts_with(seen)) return false;
+  if (seen.size() < greeting.size()) return std::nullopt;
+  return ::recv(fd, first.data(), greeting.size(), 0) == got;
 }
 
 Transport::~Transport() {

@@ -8,6 +8,7 @@
 
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,7 +20,8 @@ using Socket = boost::asio::generic::stream_protocol::socket;
 class Transport {
  public:
   // `tls` = nullptr: plain. The socket is made non-blocking.
-  Transport(Socket socket, std::shared_ptr<SSL_CTX> tls);
+  enum class Side { server, client };
+  Transport(Socket socket, std::shared_ptr<SSL_CTX> tls, Side side = Side::server);
   ~Transport();
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
@@ -38,6 +40,11 @@ class Transport {
   };
   // Call first; done at once if plain. read() and write() are not allowed before it is done.
   Step handshake();
+  // Returns whether the peer's first bytes are `greeting`, and removes them; nullopt = more bytes
+  // are needed to know. Before everything else, also under TLS.
+  std::optional<bool> takes_greeting(std::string_view greeting);
+  // The peer speaks TLS with this context from now on.
+  void begin_tls(const std::shared_ptr<SSL_CTX>& tls, Side side = Side::server);
   // Acknowledges received data at once. Call it while the rest of a request is awaited: a client
   // with Nagle's algorithm holds the rest back until the acknowledgement arrives, and the kernel
   // would delay the acknowledgement by 40 ms.

@@ -39,7 +39,9 @@ int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_size,
   return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
 }
 
-Result<std::shared_ptr<SSL_CTX>> make_context(const SSL_METHOD* method) {
+}  // namespace
+
+Result<std::shared_ptr<SSL_CTX>> tls::make_context(const SSL_METHOD* method) {
   const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(method), SSL_CTX_free);
   if (context == nullptr) return problem_with("OpenSSL");
   SSL_CTX* const c = context.get();
@@ -58,6 +60,8 @@ Result<std::shared_ptr<SSL_CTX>> make_context(const SSL_METHOD* method) {
   if (!good) return problem_with("OpenSSL");
   return context;
 }
+
+namespace {
 
 // Errors name the file that is to blame.
 Result<WallTime> use_pair(SSL_CTX* context, const std::string& certificate_file,
@@ -113,7 +117,7 @@ int note_refusal(int good, X509_STORE_CTX* store) {
 }
 
 Result<Made> make_server(const TlsServerOptions& options) {
-  MS_TRY_ASSIGN(std::shared_ptr<SSL_CTX> context, make_context(TLS_server_method()));
+  MS_TRY_ASSIGN(std::shared_ptr<SSL_CTX> context, tls::make_context(TLS_server_method()));
   MS_TRY_ASSIGN(const WallTime expires_at,
                 use_pair(context.get(), options.certificate_file, options.key_file));
   SSL_CTX_set_alpn_select_cb(context.get(), choose_protocol, nullptr);
@@ -137,7 +141,7 @@ Result<std::shared_ptr<SSL_CTX>> make_server_context(const TlsServerOptions& opt
 namespace {
 
 Result<Made> make_client(const TlsClientOptions& options) {
-  MS_TRY_ASSIGN(std::shared_ptr<SSL_CTX> context, make_context(TLS_client_method()));
+  MS_TRY_ASSIGN(std::shared_ptr<SSL_CTX> context, tls::make_context(TLS_client_method()));
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
   if (options.ca_file.empty()) {
     if (SSL_CTX_set_default_verify_paths(context.get()) != 1) {

@@ -3,6 +3,7 @@
 
 #include <openssl/bio.h>
 #include <openssl/evp.h>
+#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
 #include <memory>
@@ -26,6 +27,9 @@ using KeyPtr = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
 using BioPtr = std::unique_ptr<BIO, Free<BIO_free_all>>;
 
 inline constexpr std::size_t kMaxPemBytes = 1 << 20;
+
+// A context with the rules of every connection: versions, ciphers, no tickets.
+Result<std::shared_ptr<SSL_CTX>> make_context(const SSL_METHOD* method);
 
 // The errors of this thread, which are forgotten, as "this; that".
 std::string take_problems();
