@@ -184,6 +184,7 @@ void SqlStore::add_live(JobId id, int delta) {
   if (touched_blocks_.empty() || touched_blocks_.back() != block) touched_blocks_.push_back(block);
 }
 
+// Every queue with jobs in `ready` or `keyed_times` is noted; available_queues() drops the others.
 void SqlStore::note_work(QueueState& queue) {
   if (std::exchange(queue.has_work, true)) return;
   queues_with_work_.emplace(queue.name, &queue);

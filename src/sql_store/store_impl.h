@@ -703,9 +703,7 @@ class SqlStore final : public Store {
   std::vector<Breaker*> touched_breakers_;
   std::set<std::string> removed_breakers_;  // in this batch
   std::map<std::string_view, QueueState*> queues_by_name_;
-  // Every queue with jobs in `ready` or `keyed_times`. Queues that have none any more are removed
-  // when available_queues() comes across them.
-  mutable std::map<std::string_view, QueueState*> queues_with_work_;
+  mutable std::map<std::string_view, QueueState*> queues_with_work_;  // see note_work()
   std::unordered_map<std::int64_t, QueueState*> queues_by_id_;
   std::unordered_map<std::string, std::int32_t> kinds_by_name_;
   std::vector<std::string> kind_names_;  // by id
