@@ -229,12 +229,13 @@ void Links::on_tick(Instant now) {
   if (!reachable_ || now < next_ping_) return;
   auto link = take();
   if (link == nullptr) return dial(true);
-  ping_ = std::make_shared<Attempt>();
-  ping_->round = round_;
-  ping_->ping = true;
-  ping_->since = now;
-  ping_->link = std::move(link);
-  connected(ping_);
+  const auto attempt = std::make_shared<Attempt>();
+  attempt->round = round_;
+  attempt->ping = true;
+  attempt->since = now;
+  attempt->link = std::move(link);
+  ping_ = attempt;
+  connected(attempt);  // not ping_, which the answer resets
 }
 
 void Links::drop_attempts() {

@@ -222,7 +222,8 @@ bool Relay::take_frames(std::string_view bytes) {
     answered_ = answered_ || !part.empty();
     ended_ = frame_left_ == 0 && frame_.ends;
   }
-  if (status_ == 0 && in_.size() >= kStatusBytes && in_[9] != '1')
+  const bool has_status = in_.size() >= kStatusBytes && in_.starts_with("HTTP/1.1 ");
+  if (status_ == 0 && has_status && in_[9] != '1')
     status_ = (in_[9] - '0') * 100 + (in_[10] - '0') * 10 + (in_[11] - '0');
   return true;
 }

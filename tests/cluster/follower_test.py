@@ -56,7 +56,7 @@ class Node:
 
 
 class Client(threading.Thread):
-    """Enqueues one job after another over one connection, and notes what became of each."""
+    """Enqueues one job after another over one connection, and notes each outcome."""
 
     def __init__(self, node, number, stop):
         super().__init__()
