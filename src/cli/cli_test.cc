@@ -118,7 +118,8 @@ TEST_CASE("all mistakes in the file are reported together") {
   };
   CHECK(mistakes("data = \"x\"\nlog-level = \"info\"\nio_threads = 1.5\nslots = 2000\n") ==
         "m.toml:3: io_threads must be a text or a whole number\n"
-        "m.toml:2: there is no setting \"log-level\". Did you mean log_level? `mainspring config --explain` lists them\n"
+        "m.toml:2: there is no setting \"log-level\". Did you mean log_level? `mainspring config "
+        "--explain` lists them\n"
         "m.toml: slots \"2000\": must be a number from 0 to 1024, or a range such as 2..16");
   for (const char* heading : {"[data]\n", "[server]\nlisten = \"x\"\n", "[other]\n"})
     CHECK(has(mistakes(heading), "settings are not in tables"));

@@ -81,7 +81,8 @@ Result<void> check_exposure(const Options& options, bool has_token) {
     missing += fmt::format(
         "\n  no TLS:    mainspring tls init --dir tls --host {}\n"
         "             then serve with --tls-cert tls/server.pem --tls-key tls/server.key",
-        listen.host.empty() || listen.host == "0.0.0.0" || listen.host == "::" ? "NAME" : listen.host);
+        listen.host.empty() || listen.host == "0.0.0.0" || listen.host == "::" ? "NAME"
+                                                                               : listen.host);
   }
   if (!has_token) {
     missing += has_shared_store(options)
