@@ -30,9 +30,18 @@ constexpr std::int64_t kAheadWindow = 100'000;  // the same for ahead(), in each
 #define MS_JOB_JOINS                                                                             \
   " JOIN bodies b ON b.id = j.id JOIN queues q ON q.id = j.queue JOIN kinds k ON k.id = j.kind " \
   "LEFT JOIN lease_notes n ON n.id = j.id LEFT JOIN extras e ON e.id = j.id "
-#define MS_JOB_FILTER                                                                \
-  "(?3 IS NULL OR j.queue = ?3) AND (?4 IS NULL OR j.kind = ?4) AND (?5 IS NULL OR " \
-  "instr(b.tags, ?5) > 0) "
+// PostgreSQL takes the type of a parameter from its first use.
+#define MS_JOB_FILTER                                                                              \
+  "(j.queue = ?3 OR ?3 IS NULL) AND (j.kind = ?4 OR ?4 IS NULL) AND (instr(b.tags, ?5) > 0 OR ?5 " \
+  "IS NULL) "
+// SQLite keeps the order of a CROSS JOIN.
+#define MS_LIST_DEAD(JOIN)                                                                   \
+  "SELECT " MS_JOB_COLUMNS " FROM dead_letter d " JOIN " jobs j ON j.id = d.id" MS_JOB_JOINS \
+  "WHERE d.id < ?1 AND d.id >= ?2 AND " MS_JOB_FILTER "ORDER BY d.id DESC"
+#define MS_LIST_QUARANTINED(JOIN)                                                           \
+  "SELECT " MS_JOB_COLUMNS " FROM quarantine z " JOIN " jobs j ON j.id = z.id" MS_JOB_JOINS \
+  "WHERE z.id < ?1 AND z.id >= ?2 AND " MS_JOB_FILTER                                       \
+  "AND (?6 = 0 OR (1 << j.state) & ?6 <> 0) ORDER BY z.id DESC"
 
 std::optional<WallTime> wall_or_none(const Statement& row, int column) {
   if (row.is_null(column)) return std::nullopt;
@@ -212,13 +221,9 @@ Reader::Reader(std::unique_ptr<Connection> connection)
       list_jobs(*db, "SELECT " MS_JOB_COLUMNS " FROM jobs j" MS_JOB_JOINS
                      "WHERE j.id < ?1 AND j.id >= ?2 AND " MS_JOB_FILTER
                      "AND (?6 = 0 OR (1 << j.state) & ?6 <> 0) ORDER BY j.id DESC"),
-      list_dead(*db, "SELECT " MS_JOB_COLUMNS
-                     " FROM dead_letter d CROSS JOIN jobs j ON j.id = d.id" MS_JOB_JOINS
-                     "WHERE d.id < ?1 AND d.id >= ?2 AND " MS_JOB_FILTER "ORDER BY d.id DESC"),
-      list_quarantined(*db, "SELECT " MS_JOB_COLUMNS
-                            " FROM quarantine z CROSS JOIN jobs j ON j.id = z.id" MS_JOB_JOINS
-                            "WHERE z.id < ?1 AND z.id >= ?2 AND " MS_JOB_FILTER
-                            "AND (?6 = 0 OR (1 << j.state) & ?6 <> 0) ORDER BY z.id DESC"),
+      list_dead(*db, Query("", MS_LIST_DEAD("CROSS JOIN"), MS_LIST_DEAD("JOIN"))),
+      list_quarantined(*db,
+                       Query("", MS_LIST_QUARANTINED("CROSS JOIN"), MS_LIST_QUARANTINED("JOIN"))),
       next_token(*db, queries::queues::next_token),
       live_job(*db, queries::jobs::live_job),
       next_id(*db, queries::queues::next_id),

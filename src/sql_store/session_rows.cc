@@ -284,24 +284,15 @@ std::unordered_map<std::int64_t, JobsOfSession> sessions_by_jobs(Connection& db)
 }
 
 void show_sessions_by_jobs(Connection& db) {
-  Statement(db, "DROP VIEW IF EXISTS temp.sessions").run();
+  Statement(db, queries::sessions::hide_real).run();
   if (!rows_of_sessions_lag(db)) return;
-  Statement(db,
-            "CREATE TEMP TABLE IF NOT EXISTS jobs_of_sessions (id INTEGER PRIMARY KEY, jobs, head)")
-      .run();
+  Statement(db, queries::sessions::make_jobs_of).run();
   Statement(db, queries::sessions::delete_jobs_of).run();
   {
     Statement insert(db, queries::sessions::insert_jobs_of);
     for (const auto& [id, real] : sessions_by_jobs(db)) insert.bind(id, real.jobs, real.head).run();
   }
-  Statement(
-      db,
-      "CREATE TEMP VIEW sessions AS SELECT s.id AS id, queue, key, iif(token <> 0 OR stop <> 0 OR "
-      "state_bytes > 0, s.jobs, coalesce(r.jobs, 0)) AS jobs, iif(token <> 0 OR stop <> 0 OR "
-      "state_bytes > 0, s.head, coalesce(r.head, 0)) AS head, stop, stopped_by, worker, token, "
-      "lease, state_bytes, changed_at FROM main.sessions s LEFT JOIN jobs_of_sessions r ON r.id = "
-      "s.id WHERE r.jobs > 0 OR token <> 0 OR stop <> 0 OR state_bytes > 0")
-      .run();
+  Statement(db, queries::sessions::show_real).run();
 }
 
 }  // namespace mainspring::sql

@@ -43,8 +43,8 @@ std::string select_row(bool once) {
 
 WorkflowRowStatements::WorkflowRowStatements(Connection& db, bool once)
     : row(db, select_row(once).c_str()),
-      put(db, fmt::format("INSERT OR REPLACE INTO {} (workflow, kind, number, text) VALUES (?, ?, "
-                          "?, ?)",
+      put(db, fmt::format("INSERT INTO {} (workflow, kind, number, text) VALUES (?, ?, ?, ?) ON "
+                          "CONFLICT (workflow, kind, number) DO UPDATE SET text = excluded.text",
                           table_of(once))
                   .c_str()),
       remove(db, fmt::format("DELETE FROM {} WHERE workflow = ? AND kind = ? AND number = ?",
