@@ -1,7 +1,9 @@
 -- name: upsert_token
-INSERT OR REPLACE INTO tokens (name, digest, scopes, rate, created_at, created_by, expires_at,
-  revoked_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO tokens (name, digest, scopes, rate, created_at, created_by, expires_at, revoked_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE
+SET digest = excluded.digest, scopes = excluded.scopes, rate = excluded.rate,
+  created_at = excluded.created_at, created_by = excluded.created_by,
+  expires_at = excluded.expires_at, revoked_at = excluded.revoked_at;
 
 -- name: delete_token
 DELETE FROM tokens WHERE name = ?;
@@ -22,15 +24,15 @@ DELETE FROM audit WHERE seq <= ?;
 -- name: oldest_first
 SELECT seq, at, who, origin, action, object, before, after, hash
 FROM audit
-WHERE seq >= ?1 AND seq <= ?2 AND (?3 IS NULL OR who = ?3) AND (?4 IS NULL OR action = ?4) AND (?5
-  IS NULL OR object = ?5)
+WHERE seq >= ?1 AND seq <= ?2 AND (who = ?3 OR ?3 IS NULL) AND (action = ?4 OR ?4 IS NULL) AND
+  (object = ?5 OR ?5 IS NULL)
 ORDER BY seq LIMIT ?6;
 
 -- name: newest_first
 SELECT seq, at, who, origin, action, object, before, after, hash
 FROM audit
-WHERE seq >= ?1 AND seq <= ?2 AND (?3 IS NULL OR who = ?3) AND (?4 IS NULL OR action = ?4) AND (?5
-  IS NULL OR object = ?5)
+WHERE seq >= ?1 AND seq <= ?2 AND (who = ?3 OR ?3 IS NULL) AND (action = ?4 OR ?4 IS NULL) AND
+  (object = ?5 OR ?5 IS NULL)
 ORDER BY seq DESC LIMIT ?6;
 
 -- name: newest

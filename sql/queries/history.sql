@@ -19,6 +19,11 @@ WHERE span = ? AND at = ? AND series = ?;
 INSERT OR REPLACE INTO history (span, at, series, enqueued, started, completed, failed, dead,
   cancelled, wait, run)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+-- postgres: INSERT INTO history (span, at, series, enqueued, started, completed, failed, dead,
+-- postgres: cancelled, wait, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (span, at,
+-- postgres: series) DO UPDATE SET enqueued = excluded.enqueued, started = excluded.started,
+-- postgres: completed = excluded.completed, failed = excluded.failed, dead = excluded.dead,
+-- postgres: cancelled = excluded.cancelled, wait = excluded.wait, run = excluded.run;
 
 -- name: first
 SELECT min(at) FROM history WHERE span = ?;

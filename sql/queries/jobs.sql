@@ -65,20 +65,24 @@ INSERT INTO errors (job, seq, attempt, at, worker, message, ran_for, program_end
 VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM errors WHERE job = ?1), ?2, ?3, ?4, ?5, ?6, ?7);
 
 -- name: upsert_result
-INSERT INTO extras (id, result) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET result = ?2;
+INSERT INTO extras (id, result)
+VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE
+SET result = excluded.result;
 
 -- name: upsert_reason
 INSERT INTO extras (id, reason, description)
 VALUES (?1, ?2, ?3) ON CONFLICT (id) DO UPDATE
-SET reason = ?2, description = ?3;
+SET reason = excluded.reason, description = excluded.description;
 
 -- name: upsert_progress
 INSERT INTO extras (id, progress_value, progress_text)
 VALUES (?1, ?2, ?3) ON CONFLICT (id) DO UPDATE
-SET progress_value = ?2, progress_text = ?3;
+SET progress_value = excluded.progress_value, progress_text = excluded.progress_text;
 
 -- name: upsert_checkpoint
-INSERT INTO extras (id, checkpoint) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET checkpoint = ?2;
+INSERT INTO extras (id, checkpoint)
+VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE
+SET checkpoint = excluded.checkpoint;
 
 -- name: forget_extras
 UPDATE extras
@@ -86,7 +90,9 @@ SET checkpoint = NULL, progress_value = NULL, progress_text = NULL, warning = NU
 WHERE id = ?;
 
 -- name: upsert_warning
-INSERT INTO extras (id, warning) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET warning = ?2;
+INSERT INTO extras (id, warning)
+VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE
+SET warning = excluded.warning;
 
 -- name: insert_due
 INSERT INTO due (run_at, id) VALUES (?, ?);
@@ -101,12 +107,14 @@ SELECT run_at, id FROM due WHERE run_at <= ? ORDER BY run_at, id LIMIT ?;
 SELECT j.queue, count(*)
 FROM (SELECT id FROM due WHERE run_at <= ? ORDER BY run_at, id LIMIT ?) d
 CROSS JOIN jobs j ON j.id = d.id GROUP BY j.queue;
+-- postgres: SELECT j.queue, count(*) FROM (SELECT id FROM due WHERE run_at <= ? ORDER BY run_at, id
+-- postgres: LIMIT ?) d JOIN jobs j ON j.id = d.id GROUP BY j.queue;
 
 -- name: first_due
 SELECT run_at FROM due ORDER BY run_at, id LIMIT 1;
 
 -- name: insert_expiring
-INSERT OR IGNORE INTO expiring (expires_at, id) VALUES (?, ?);
+INSERT INTO expiring (expires_at, id) VALUES (?, ?) ON CONFLICT DO NOTHING;
 
 -- name: delete_expiring
 DELETE FROM expiring WHERE expires_at = ? AND id = ?;
@@ -141,8 +149,8 @@ DELETE FROM dead_letter WHERE id = ?;
 -- name: select_dead
 SELECT d.id
 FROM dead_letter d JOIN jobs j ON j.id = d.id JOIN bodies b ON b.id = d.id
-WHERE d.id > ?1 AND (?2 IS NULL OR j.queue = ?2) AND (?3 IS NULL OR j.kind = ?3) AND (?4 IS NULL OR
-  instr(b.tags, ?4) > 0)
+WHERE d.id > ?1 AND (j.queue = ?2 OR ?2 IS NULL) AND (j.kind = ?3 OR ?3 IS NULL) AND
+  (instr(b.tags, ?4) > 0 OR ?4 IS NULL)
 ORDER BY d.id LIMIT ?5;
 
 -- name: select_unique
@@ -151,7 +159,7 @@ SELECT id, until, ended FROM uniques WHERE queue = ? AND key = ?;
 -- name: upsert_unique
 INSERT INTO uniques (queue, key, id, until)
 VALUES (?1, ?2, ?3, ?4) ON CONFLICT (queue, key) DO UPDATE
-SET id = ?3, until = ?4, ended = NULL;
+SET id = excluded.id, until = excluded.until, ended = NULL;
 
 -- name: delete_unique
 DELETE FROM uniques WHERE queue = ?1 AND key = ?2 AND id = ?3 AND until <= ?4;
@@ -169,7 +177,9 @@ SELECT queue, key, id FROM uniques WHERE ended IS NOT NULL AND until <= ? ORDER 
 SELECT fingerprint, ids, expires_at FROM idempotency WHERE key = ?;
 
 -- name: insert_idempotency
-INSERT OR REPLACE INTO idempotency (key, fingerprint, ids, expires_at) VALUES (?, ?, ?, ?);
+INSERT INTO idempotency (key, fingerprint, ids, expires_at)
+VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
+SET fingerprint = excluded.fingerprint, ids = excluded.ids, expires_at = excluded.expires_at;
 
 -- name: delete_idempotency
 DELETE
@@ -209,8 +219,9 @@ SELECT id, created_at FROM bodies WHERE id >= ? ORDER BY id LIMIT 1;
 -- name: line_before
 SELECT id, token
 FROM jobs
-WHERE id > ?3 - ?4 AND id < ?3 + ?4 AND queue = (SELECT queue FROM jobs WHERE id = ?3) AND state = 2
-  AND (priority, run_at, id) < (?1, ?2, ?3);
+WHERE id > CAST(?3 AS BIGINT) - ?4 AND id < CAST(?3 AS BIGINT) + ?4 AND
+  queue = (SELECT queue FROM jobs WHERE id = ?3) AND state = 2 AND
+  (priority, run_at, id) < (?1, ?2, ?3);
 
 -- name: quarantined_before
 SELECT count(*)
@@ -221,7 +232,8 @@ WHERE j.queue = (SELECT queue FROM jobs WHERE id = ?3) AND j.id <> ?3 AND (j.sta
 -- name: key_before
 SELECT j.id, j.token
 FROM jobs j JOIN bodies b ON b.id = j.id
-WHERE j.id > ?3 - ?4 AND j.id < ?3 + ?4 AND j.queue = (SELECT queue FROM jobs WHERE id = ?3) AND
+WHERE j.id > CAST(?3 AS BIGINT) - ?4 AND j.id < CAST(?3 AS BIGINT) + ?4 AND
+  j.queue = (SELECT queue FROM jobs WHERE id = ?3) AND
   j.state = 2 AND j.flags & 2048 <> 0 AND (j.priority, j.run_at, j.id) < (?1, ?2, ?3) AND
   b.limit_key = ?5;
 
@@ -239,6 +251,10 @@ FROM (SELECT id, run_at, max(run_at, ?1) / 3600000000 AS hour FROM due WHERE run
   run_at, id LIMIT ?3) d
 LEFT JOIN jobs j ON j.id = d.id AND j.state IN (1, 5) AND j.run_at = d.run_at
 LEFT JOIN queues q ON q.id = j.queue GROUP BY q.id, d.hour;
+-- postgres: SELECT q.name, d.hour, count(*) FROM (SELECT id, run_at, greatest(run_at, ?1) /
+-- postgres: 3600000000 AS hour FROM due WHERE run_at < ?2 ORDER BY run_at, id LIMIT ?3) d LEFT JOIN
+-- postgres: jobs j ON j.id = d.id AND j.state IN (1, 5) AND j.run_at = d.run_at LEFT JOIN queues q
+-- postgres: ON q.id = j.queue GROUP BY q.id, d.hour;
 
 -- name: select_session
 SELECT session FROM bodies WHERE id = ?;
@@ -252,7 +268,7 @@ SELECT args FROM bodies WHERE id = ?;
 -- name: newest_dead
 SELECT id, queue, kind, fingerprint, at
 FROM dead_letter
-WHERE ?1 IS NULL OR queue = ?1 ORDER BY id DESC LIMIT ?2;
+WHERE queue = ?1 OR ?1 IS NULL ORDER BY id DESC LIMIT ?2;
 
 -- name: load_quarantined
 SELECT j.id, j.queue, j.state, j.priority, j.run_at FROM quarantine z JOIN jobs j ON j.id = z.id;
@@ -273,8 +289,8 @@ WHERE id >= ? AND id < ? AND (state = 2 OR (state = 0 AND flags & 64 <> 0));
 SELECT count(*) FROM jobs;
 
 -- name: count_all
-SELECT coalesce(sum(expired + waiting + scheduled + available + running + completed + retryable +
-  cancelled + dead), 0)
+SELECT CAST(coalesce(sum(expired + waiting + scheduled + available + running + completed + retryable +
+  cancelled + dead), 0) AS BIGINT)
 FROM queue_counts;
 
 -- name: waiting_due

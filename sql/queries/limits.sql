@@ -1,5 +1,7 @@
 -- name: upsert_key_meter
 INSERT OR REPLACE INTO key_meters (queue, key, meter) VALUES (?, ?, ?);
+-- postgres: INSERT INTO key_meters (queue, key, meter) VALUES (?, ?, ?) ON CONFLICT (queue, key) DO
+-- postgres: UPDATE SET meter = excluded.meter;
 
 -- name: delete_key_meter
 DELETE FROM key_meters WHERE queue = ? AND key = ?;
@@ -9,6 +11,8 @@ DELETE FROM key_meters WHERE queue = ?;
 
 -- name: upsert_fair_keys
 INSERT OR REPLACE INTO fair_keys (queue, key, at) VALUES (?, ?, ?);
+-- postgres: INSERT INTO fair_keys (queue, key, at) VALUES (?, ?, ?) ON CONFLICT (queue, key) DO
+-- postgres: UPDATE SET at = excluded.at;
 
 -- name: forget_fair_keys
 DELETE FROM fair_keys WHERE queue = ? AND at <= ?;

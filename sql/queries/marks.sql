@@ -23,7 +23,10 @@ SELECT 1 FROM saved_views WHERE name = ?;
 SELECT count(*) FROM saved_views;
 
 -- name: put_view
-INSERT OR REPLACE INTO saved_views (name, page, query, who, updated_at) VALUES (?, ?, ?, ?, ?);
+INSERT INTO saved_views (name, page, query, who, updated_at)
+VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE
+SET page = excluded.page, query = excluded.query, who = excluded.who,
+  updated_at = excluded.updated_at;
 
 -- name: remove_view
 DELETE FROM saved_views WHERE name = ?;

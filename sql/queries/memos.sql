@@ -1,8 +1,10 @@
 -- name: insert
-INSERT OR IGNORE INTO memos (job, name, result) VALUES (?, ?, ?);
+INSERT INTO memos (job, name, result) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: overwrite
-INSERT OR REPLACE INTO memos (job, name, result) VALUES (?, ?, ?);
+INSERT INTO memos (job, name, result)
+VALUES (?, ?, ?) ON CONFLICT (job, name) DO UPDATE
+SET result = excluded.result;
 
 -- name: known
 SELECT 1 FROM memos WHERE job = ? AND name = ?;

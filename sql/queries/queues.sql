@@ -19,12 +19,17 @@ INSERT INTO kinds (id, name) VALUES (?, ?);
 -- name: upsert_job_counts
 INSERT OR REPLACE INTO job_counts (id, a, b, c, d, e, f, g, h, i, j, k)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+-- postgres: INSERT INTO job_counts_log (id, a, b, c, d, e, f, g, h, i, j, k) VALUES (?, ?, ?, ?, ?,
+-- postgres: ?, ?, ?, ?, ?, ?, ?);
 
 -- name: start_copy
 UPDATE job_counts SET a = ?, b = ?, c = NULL WHERE id = 0;
+-- postgres: INSERT INTO job_counts_log (id, a, b, d, e, f, g) SELECT id, ?, ?, d, e, f, g FROM
+-- postgres: job_counts WHERE id = 0;
 
 -- name: delete_job_counts
 DELETE FROM job_counts WHERE id = ?;
+-- postgres: INSERT INTO job_counts_log (id) VALUES (?);
 
 -- name: next_token
 SELECT b FROM job_counts WHERE id = 0;
@@ -66,6 +71,8 @@ SELECT coalesce(g, 0) FROM job_counts WHERE id = 0;
 
 -- name: mark_backup
 UPDATE job_counts SET c = 1 WHERE id = 0;
+-- postgres: INSERT INTO job_counts_log (id, a, b, c, d, e, f, g) SELECT id, a, b, 1, d, e, f, g
+-- postgres: FROM job_counts WHERE id = 0;
 
 -- name: count
 SELECT count(*) FROM queues;

@@ -39,8 +39,8 @@ DELETE FROM ledger WHERE schedule = ?;
 -- name: select_fired
 SELECT job
 FROM ledger
-WHERE schedule = ?1 AND nominal = ?2 AND state = 0 AND source IN (0, 2) AND (?3 IS NULL OR version =
-  ?3)
+WHERE schedule = ?1 AND nominal = ?2 AND state = 0 AND source IN (0, 2) AND
+  (version = ?3 OR ?3 IS NULL)
 ORDER BY version DESC LIMIT 1;
 
 -- name: insert_link

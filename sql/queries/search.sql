@@ -11,7 +11,7 @@ UPDATE search_paths SET above = ?2, removed = ?3 WHERE id = ?1;
 DELETE FROM search_paths WHERE id = ?;
 
 -- name: insert
-INSERT OR IGNORE INTO search_values (path, value, job) VALUES (?, ?, ?);
+INSERT INTO search_values (path, value, job) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: remove
 DELETE FROM search_values WHERE path = ? AND value = ? AND job = ?;

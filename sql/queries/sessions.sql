@@ -27,6 +27,8 @@ SELECT state FROM session_states WHERE session = ?;
 
 -- name: upsert_state
 INSERT OR REPLACE INTO session_states (session, state) VALUES (?, ?);
+-- postgres: INSERT INTO session_states (session, state) VALUES (?, ?) ON CONFLICT (session) DO
+-- postgres: UPDATE SET state = excluded.state;
 
 -- name: delete_state
 DELETE FROM session_states WHERE session = ?;
@@ -46,6 +48,8 @@ WHERE jobs = 0 AND token = 0 AND stop = 0 ORDER BY changed_at LIMIT 1;
 SELECT s.id
 FROM bodies b CROSS JOIN sessions s ON s.queue = ?2 AND s.key = b.session
 WHERE b.id = ?1 AND (s.token = 0 OR s.head <> ?1);
+-- postgres: SELECT s.id FROM bodies b JOIN sessions s ON s.queue = ?2 AND s.key = b.session WHERE
+-- postgres: b.id = ?1 AND (s.token = 0 OR s.head <> ?1);
 
 -- name: one
 SELECT q.name, s.key, s.jobs, s.head, s.stop, s.stopped_by, s.worker, s.token, s.lease,
@@ -59,6 +63,9 @@ SELECT q.name, s.key, s.jobs, s.head, s.stop, s.stopped_by, s.worker, s.token, s
   s.state_bytes, s.changed_at, s.id
 FROM queues q CROSS JOIN sessions s ON s.queue = q.id
 WHERE q.name = ? AND s.key > ? ORDER BY s.key LIMIT ?;
+-- postgres: SELECT q.name, s.key, s.jobs, s.head, s.stop, s.stopped_by, s.worker, s.token, s.lease,
+-- postgres: s.state_bytes, s.changed_at, s.id FROM queues q JOIN sessions s ON s.queue = q.id WHERE
+-- postgres: q.name = ? AND s.key > ? ORDER BY s.key LIMIT ?;
 
 -- name: load_held
 SELECT id, queue, key, jobs, head, stop, stopped_by, worker, token, lease, state_bytes, changed_at
@@ -78,6 +85,10 @@ CROSS JOIN jobs j ON j.id >= (t.id - ?1) * ?2 AND j.id < (t.id - ?1 + 1) * ?2
 CROSS JOIN bodies b ON b.id = j.id
 CROSS JOIN main.sessions s ON s.queue = j.queue AND s.key = b.session
 WHERE t.id >= ?1 AND j.flags & 64 <> 0 AND j.state NOT IN (4, 6, 7);
+-- postgres: SELECT s.id, j.id, j.state FROM job_counts t JOIN jobs j ON j.id >= (t.id - ?1) * ?2
+-- postgres: AND j.id < (t.id - ?1 + 1) * ?2 JOIN bodies b ON b.id = j.id JOIN sessions s ON s.queue
+-- postgres: = j.queue AND s.key = b.session WHERE t.id >= ?1 AND j.flags & 64 <> 0 AND j.state NOT
+-- postgres: IN (4, 6, 7);
 
 -- `sessions` becomes a view of this connection that shows up-to-date rows.
 -- name: drop_view

@@ -8,6 +8,11 @@ SELECT j.id, g.token + e.key, g.worker, g.claimed_at, coalesce(n.lease, g.lease)
 FROM grants g CROSS JOIN json_each(g.ids) e CROSS JOIN jobs j ON j.id = e.value
 LEFT JOIN lease_notes n ON n.id = j.id
 WHERE j.state = 2 AND j.token < g.token + e.key;
+-- postgres: SELECT j.id, g.token + e.key, g.worker, g.claimed_at, coalesce(n.lease, g.lease),
+-- postgres: coalesce(n.version, j.version + 1), coalesce(n.cancel_requested, 0), n.cancel_reason,
+-- postgres: coalesce(n.kept, 0) FROM grants g CROSS JOIN json_each(g.ids) e JOIN jobs j ON j.id =
+-- postgres: e.value LEFT JOIN lease_notes n ON n.id = j.id WHERE j.state = 2 AND j.token < g.token
+-- postgres: + e.key;
 
 -- name: job
 SELECT j.version, j.token, j.state, q.name, k.name, j.priority, j.run_at, j.attempt, j.max_attempts,
@@ -118,6 +123,8 @@ INSERT INTO expiring (expires_at, id) VALUES (?, ?);
 
 -- name: put_unique
 INSERT OR REPLACE INTO uniques (queue, key, id, until) VALUES (?, ?, ?, ?);
+-- postgres: INSERT INTO uniques (queue, key, id, until) VALUES (?, ?, ?, ?) ON CONFLICT (queue,
+-- postgres: key) DO UPDATE SET id = excluded.id, until = excluded.until;
 
 -- name: old_job
 SELECT j.state, j.run_at, j.expires_at, j.queue, b.unique_key
@@ -132,15 +139,19 @@ DELETE FROM uniques WHERE queue = ? AND key = ? AND id = ? AND ended IS NULL;
 
 -- name: put_job_counts
 INSERT OR REPLACE INTO job_counts (id, a) VALUES (?, ?);
+-- postgres: INSERT INTO job_counts_log (id, a) VALUES (?, ?);
 
 -- name: put_copied_blocks
 INSERT OR REPLACE INTO copied_blocks (section, block, rows, stamp) VALUES (?, ?, ?, ?);
+-- postgres: INSERT INTO copied_blocks (section, block, rows, stamp) VALUES (?, ?, ?, ?) ON CONFLICT
+-- postgres: (section, block) DO UPDATE SET rows = excluded.rows, stamp = excluded.stamp;
 
 -- name: delete_copied_blocks
 DELETE FROM copied_blocks WHERE section = ? AND block = ?;
 
 -- name: new_identity
 UPDATE moves SET store = lower(hex(randomblob(16))) WHERE what = 'self';
+-- postgres: UPDATE moves SET store = replace(gen_random_uuid()::text, '-', '') WHERE what = 'self';
 
 -- name: update_queues
 UPDATE queues
@@ -196,6 +207,8 @@ SET jobs = ?3, head = ?4, stop = ?5, stopped_by = ?6, worker = ?7, token = ?8, l
 INSERT OR REPLACE INTO session_states (session, state) SELECT id, ?3
 FROM sessions
 WHERE queue = ?1 AND key = ?2;
+-- postgres: INSERT INTO session_states (session, state) SELECT id, ?3 FROM sessions WHERE queue =
+-- postgres: ?1 AND key = ?2 ON CONFLICT (session) DO UPDATE SET state = excluded.state;
 
 -- name: delete_state
 DELETE FROM session_states WHERE session = (SELECT id FROM sessions WHERE queue = ? AND key = ?);
@@ -230,12 +243,16 @@ UPDATE audit_marks SET seq = ?2, hash = ?3 WHERE id = ?1 AND seq <> ?2;
 UPDATE job_counts
 SET a = ?, b = ?, c = NULL, d = (SELECT coalesce(max(id), 0) + 1 FROM sessions), e = ?
 WHERE id = 0;
+-- postgres: INSERT INTO job_counts_log (id, a, b, d, e, f, g) SELECT 0, ?, ?, (SELECT
+-- postgres: coalesce(max(id), 0) + 1 FROM sessions), ?, f, g FROM job_counts WHERE id = 0;
 
 -- name: raise_last_schedule
 UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'schedules';
+-- postgres: SELECT setval('schedules_id_seq', greatest(last_value, ?)) FROM schedules_id_seq;
 
 -- name: insert_last_schedule
 INSERT INTO sqlite_sequence (name, seq) VALUES ('schedules', ?);
+-- postgres: SELECT setval('schedules_id_seq', ?);
 
 -- name: last_ticks
 SELECT schedule, max(seq) FROM ledger GROUP BY schedule;
@@ -248,6 +265,8 @@ SELECT store, place FROM moves WHERE what = ?;
 
 -- name: put_moves
 INSERT OR REPLACE INTO moves (what, store, place, at) VALUES (?, ?, ?, ?);
+-- postgres: INSERT INTO moves (what, store, place, at) VALUES (?, ?, ?, ?) ON CONFLICT (what) DO
+-- postgres: UPDATE SET store = excluded.store, place = excluded.place, at = excluded.at;
 
 -- name: load_queues
 SELECT q.name, q.paused, q.retention_completed, q.retention_dead, t.a, t.b, t.c, t.d, t.e, t.f, t.g,
@@ -275,6 +294,7 @@ FROM schedule_jobs t JOIN jobs j ON j.id = t.job ORDER BY t.job;
 
 -- name: last_schedule
 SELECT seq FROM sqlite_sequence WHERE name = 'schedules';
+-- postgres: SELECT last_value FROM schedules_id_seq WHERE is_called;
 
 -- name: load_sessions
 SELECT q.name, s.key, s.head, s.jobs, s.stop, s.stopped_by, s.worker, s.token, s.lease, t.state,
@@ -327,6 +347,9 @@ DELETE FROM uniques WHERE ended IS NOT NULL AND until >= ? AND until < ?;
 
 -- name: put_window
 INSERT OR REPLACE INTO uniques (queue, key, id, until, ended) VALUES (?, ?, ?, ?, ?);
+-- postgres: INSERT INTO uniques (queue, key, id, until, ended) VALUES (?, ?, ?, ?, ?) ON CONFLICT
+-- postgres: (queue, key) DO UPDATE SET id = excluded.id, until = excluded.until, ended =
+-- postgres: excluded.ended;
 
 -- name: delete_history
 DELETE FROM history WHERE span IN (60000000, 3600000000) AND at >= ? AND at < ?;
@@ -334,7 +357,7 @@ DELETE FROM history WHERE span IN (60000000, 3600000000) AND at >= ? AND at < ?;
 -- name: insert_history_series
 INSERT INTO history_series (queue, kind, last_at)
 VALUES (?1, ?2, ?3) ON CONFLICT (queue, kind) DO UPDATE
-SET last_at = max(last_at, ?3);
+SET last_at = CASE WHEN history_series.last_at < ?3 THEN ?3 ELSE history_series.last_at END;
 
 -- name: insert_history
 INSERT INTO history (span, at, series, enqueued, started, completed, failed, dead, cancelled, wait,

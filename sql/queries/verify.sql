@@ -20,6 +20,8 @@ SELECT count(*)
 FROM grants g
 WHERE NOT EXISTS (SELECT 1 FROM json_each(g.ids) e CROSS JOIN jobs j ON j.id = e.value WHERE j.state
   = 2 AND j.token < g.token + e.key);
+-- postgres: SELECT count(*) FROM grants g WHERE NOT EXISTS (SELECT 1 FROM json_each(g.ids) e JOIN
+-- postgres: jobs j ON j.id = e.value WHERE j.state = 2 AND j.token < g.token + e.key);
 
 -- name: jobs_with_two_leases
 SELECT count(*) - count(DISTINCT id) FROM leases;
@@ -49,7 +51,7 @@ SELECT (SELECT count(*) FROM jobs j WHERE j.flags & 1073741824 <> 0 AND NOT EXIS
 -- name: queues_with_more_than_one_released_job_of_quarantine
 SELECT count(*)
 FROM (SELECT 1 FROM quarantine z JOIN jobs j ON j.id = z.id WHERE j.state <> 5 GROUP BY j.queue
-  HAVING count(*) > 1);
+  HAVING count(*) > 1) q;
 
 -- name: history_rows_without_series
 SELECT count(*) FROM history WHERE series NOT IN (SELECT id FROM history_series);
@@ -68,6 +70,8 @@ SELECT count(*) FROM jobs WHERE state = 7 AND id NOT IN (SELECT id FROM dead_let
 
 -- name: dead_letter_entries_that_are_not_dead
 SELECT count(*) FROM dead_letter d LEFT JOIN jobs j ON j.id = d.id WHERE j.state IS NOT 7;
+-- postgres: SELECT count(*) FROM dead_letter d LEFT JOIN jobs j ON j.id = d.id WHERE j.state IS
+-- postgres: DISTINCT FROM 7;
 
 -- name: dead_letter_entries_with_another_queue
 SELECT count(*)
@@ -100,6 +104,10 @@ FROM (SELECT id / 4096 AS block, count(*) AS n FROM jobs WHERE state NOT IN (4, 
 FULL JOIN (SELECT id - 4294967296 AS block, a AS n FROM job_counts WHERE id >= 4294967296) t ON
   t.block = r.block
 WHERE t.n IS NOT r.n;
+-- postgres: SELECT count(*) FROM (SELECT id / 4096 AS block, count(*) AS n FROM jobs WHERE state
+-- postgres: NOT IN (4, 6, 7) GROUP BY 1) r FULL JOIN (SELECT id - 4294967296 AS block, a AS n FROM
+-- postgres: job_counts WHERE id >= 4294967296) t ON t.block = r.block WHERE t.n IS DISTINCT FROM
+-- postgres: r.n;
 
 -- name: rates_of_limit_keys_without_queue
 SELECT count(*)
@@ -126,6 +134,8 @@ WHERE (j.id IS NULL) <> (coalesce(u.ended, 0) IN (4, 6, 7));
 -- name: ended_jobs_that_are_never_pruned
 SELECT max(0, (SELECT count(*) FROM jobs WHERE state IN (4, 6, 7)) - (SELECT
   coalesce(sum(length(ids)), 0) / 8 FROM finished));
+-- postgres: SELECT greatest(0, (SELECT count(*) FROM jobs WHERE state IN (4, 6, 7)) - (SELECT
+-- postgres: coalesce(sum(length(ids)), 0) / 8 FROM finished));
 
 -- name: live_jobs_that_do_not_own_their_unique_key
 SELECT count(*)
@@ -157,6 +167,8 @@ SELECT count(*) FROM named_leases WHERE state NOT IN (0, 1, 2) OR (state = 2 AND
 SELECT count(*)
 FROM (SELECT 1 FROM ledger NOT INDEXED WHERE state = 0 AND source IN (0, 2) GROUP BY schedule,
   nominal, version HAVING count(*) > 1);
+-- postgres: SELECT count(*) FROM (SELECT 1 FROM ledger WHERE state = 0 AND source IN (0, 2) GROUP
+-- postgres: BY schedule, nominal, version HAVING count(*) > 1) l;
 
 -- name: ticks_that_fired_without_job
 SELECT count(*) FROM ledger WHERE (state = 0) <> (job IS NOT NULL);
@@ -228,6 +240,9 @@ FROM sessions s LEFT JOIN jobs j ON j.id = s.head
 LEFT JOIN bodies b ON b.id = s.head
 WHERE s.head <> 0 AND (j.state IS NULL OR j.state IN (4, 6, 7) OR j.queue <> s.queue OR b.session IS
   NOT s.key);
+-- postgres: SELECT count(*) FROM sessions s LEFT JOIN jobs j ON j.id = s.head LEFT JOIN bodies b ON
+-- postgres: b.id = s.head WHERE s.head <> 0 AND (j.state IS NULL OR j.state IN (4, 6, 7) OR j.queue
+-- postgres: <> s.queue OR b.session IS DISTINCT FROM s.key);
 
 -- name: sessions_with_wrong_count_of_jobs
 SELECT count(*)
@@ -236,6 +251,10 @@ LEFT JOIN (SELECT j.queue, b.session, count(*) AS jobs FROM jobs j CROSS JOIN bo
   j.id WHERE j.flags & 64 <> 0 AND j.state NOT IN (4, 6, 7) GROUP BY 1, 2) l ON l.queue = s.queue AND
   l.session = s.key
 WHERE s.jobs <> coalesce(l.jobs, 0);
+-- postgres: SELECT count(*) FROM sessions s LEFT JOIN (SELECT j.queue, b.session, count(*) AS jobs
+-- postgres: FROM jobs j JOIN bodies b ON b.id = j.id WHERE j.flags & 64 <> 0 AND j.state NOT IN (4,
+-- postgres: 6, 7) GROUP BY 1, 2) l ON l.queue = s.queue AND l.session = s.key WHERE s.jobs <>
+-- postgres: coalesce(l.jobs, 0);
 
 -- name: live_step_jobs_that_no_workflow_waits_for
 SELECT count(*)
@@ -259,6 +278,10 @@ FROM workflows w
 WHERE coalesce(json_extract(data, '$.live'), 0) <> (SELECT count(*) FROM workflow_rows r WHERE
   r.workflow = w.id AND r.kind IN (6, 13)) + (SELECT count(*) FROM json_each(data, '$.states') s
   WHERE s.value ->> 'state' = 1 AND s.value ->> 'job' IS NOT NULL);
+-- postgres: SELECT count(*) FROM workflows w WHERE coalesce((data::json ->> 'live')::bigint, 0) <>
+-- postgres: (SELECT count(*) FROM workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 13)) +
+-- postgres: (SELECT count(*) FROM json_array_elements(data::json -> 'states') s WHERE s ->> 'state'
+-- postgres: = '1' AND s ->> 'job' IS NOT NULL);
 
 -- name: packed_running_steps_with_another_job
 SELECT count(*)
@@ -266,6 +289,11 @@ FROM workflows w CROSS JOIN json_each(w.data, '$.states') s
 WHERE s.value ->> 'state' = 1 AND s.value ->> 'job' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM
   workflow_jobs j WHERE j.job = s.value ->> 'job' AND j.workflow = w.id AND j.step = s.key + 1 AND
   j.undo = 0);
+-- postgres: SELECT count(*) FROM workflows w CROSS JOIN json_array_elements(w.data::json ->
+-- postgres: 'states') WITH ORDINALITY s (value, number) WHERE s.value ->> 'state' = '1' AND s.value
+-- postgres: ->> 'job' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workflow_jobs j WHERE j.job =
+-- postgres: (s.value ->> 'job')::bigint AND j.workflow = w.id AND j.step = s.number AND j.undo =
+-- postgres: 0);
 
 -- name: packed_workflows_without_their_input
 SELECT count(*)
@@ -279,23 +307,33 @@ FROM workflows w
 WHERE state = 0 AND wake_at IS NULL AND NOT EXISTS (SELECT 1 FROM workflow_rows r WHERE r.workflow =
   w.id AND r.kind IN (6, 9, 10, 13)) AND NOT EXISTS (SELECT 1 FROM json_each(data, '$.states') s
   WHERE s.value ->> 'state' = 1 AND s.value ->> 'job' IS NOT NULL);
+-- postgres: SELECT count(*) FROM workflows w WHERE state = 0 AND wake_at IS NULL AND NOT EXISTS
+-- postgres: (SELECT 1 FROM workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 9, 10, 13))
+-- postgres: AND NOT EXISTS (SELECT 1 FROM json_array_elements(data::json -> 'states') s WHERE s ->>
+-- postgres: 'state' = '1' AND s ->> 'job' IS NOT NULL);
 
 -- name: ledger_rows_of_missing_trigger
 SELECT count(*)
 FROM trigger_events e
 WHERE NOT EXISTS (SELECT 1 FROM triggers t WHERE t.name = e.name AND json_extract(t.state,
   '$.next_seq') > e.seq);
+-- postgres: SELECT count(*) FROM trigger_events e WHERE NOT EXISTS (SELECT 1 FROM triggers t WHERE
+-- postgres: t.name = e.name AND (t.state::json ->> 'next_seq')::bigint > e.seq);
 
 -- name: queues_with_missing_breaker
 SELECT count(*)
 FROM queues q
 WHERE json_extract(q.limits, '$.breaker') IS NOT NULL AND NOT EXISTS (SELECT 1 FROM breakers b WHERE
   b.name = json_extract(q.limits, '$.breaker'));
+-- postgres: SELECT count(*) FROM queues q WHERE (q.limits::json ->> 'breaker') IS NOT NULL AND NOT
+-- postgres: EXISTS (SELECT 1 FROM breakers b WHERE b.name = (q.limits::json ->> 'breaker'));
 
 -- name: ended_workflows_without_end_time
 SELECT count(*)
 FROM workflows
 WHERE (state >= 3) <> (finished_at IS NOT NULL) AND json_extract(data, '$.parent') IS NULL;
+-- postgres: SELECT count(*) FROM workflows WHERE (state >= 3) <> (finished_at IS NOT NULL) AND
+-- postgres: (data::json ->> 'parent') IS NULL;
 
 -- name: live_child_workflows_of_ended_parent
 SELECT count(*)
@@ -308,6 +346,10 @@ SELECT count(*)
 FROM workflow_rows r LEFT JOIN workflows c ON c.id = CAST(r.text AS INTEGER)
 WHERE r.kind = 13 AND (c.id IS NULL OR c.state >= 3 OR json_extract(c.data, '$.parent') IS NOT
   r.workflow OR json_extract(c.data, '$.parent_step') IS NOT r.number);
+-- postgres: SELECT count(*) FROM workflow_rows r LEFT JOIN workflows c ON c.id = CAST(r.text AS
+-- postgres: INTEGER) WHERE r.kind = 13 AND (c.id IS NULL OR c.state >= 3 OR (c.data::json ->>
+-- postgres: 'parent')::bigint IS DISTINCT FROM r.workflow OR (c.data::json ->>
+-- postgres: 'parent_step')::bigint IS DISTINCT FROM r.number);
 
 -- name: step_results_without_job
 SELECT count(*)
@@ -316,7 +358,7 @@ WHERE j.id IS NULL OR j.state = 4 OR (j.flags & 16384 = 0 AND NOT EXISTS (SELECT
   n WHERE n.id = j.id));
 
 -- name: jobs_with_too_many_step_results
-SELECT count(*) FROM (SELECT job FROM memos GROUP BY job HAVING count(*) > 1000);
+SELECT count(*) FROM (SELECT job FROM memos GROUP BY job HAVING count(*) > 1000) m;
 
 -- name: sessions_with_waiting_jobs_but_no_head
 SELECT count(*) FROM sessions s WHERE s.head = 0 AND s.stop = 0 AND s.jobs > 0;
@@ -337,6 +379,8 @@ SELECT count(*) FROM sessions WHERE jobs = 0 AND token = 0 AND stop = 0 AND stat
 SELECT count(*)
 FROM sessions s FULL JOIN session_states t ON t.session = s.id
 WHERE coalesce(s.state_bytes, -1) <> coalesce(length(CAST(t.state AS BLOB)), 0);
+-- postgres: SELECT count(*) FROM sessions s FULL JOIN session_states t ON t.session = s.id WHERE
+-- postgres: coalesce(s.state_bytes, -1) <> coalesce(octet_length(t.state), 0);
 
 -- name: sessions_with_id_or_token_that_would_be_issued_again
 SELECT count(*)
@@ -359,3 +403,12 @@ SELECT q.name, k.state, k.n, coalesce(r.n, 0)
 FROM kept k JOIN queues q ON q.id = k.queue
 LEFT JOIN real r ON r.queue = k.queue AND r.state = k.state
 WHERE k.n <> coalesce(r.n, 0);
+-- postgres: WITH l AS MATERIALIZED (SELECT id FROM leases), real AS (SELECT j.queue AS queue, CASE
+-- postgres: WHEN l.id IS NOT NULL THEN 3 WHEN j.flags & 2 <> 0 THEN 8 ELSE j.state END AS state,
+-- postgres: count(*) AS n FROM jobs j LEFT JOIN l ON l.id = j.id GROUP BY 1, 2), kept AS (SELECT
+-- postgres: t.id AS queue, s.column1 AS state, CASE s.column1 WHEN 0 THEN t.d WHEN 1 THEN t.e WHEN
+-- postgres: 2 THEN t.f WHEN 3 THEN t.g WHEN 4 THEN t.h WHEN 5 THEN t.i WHEN 6 THEN t.j WHEN 7 THEN
+-- postgres: t.k ELSE t.c END AS n FROM job_counts t, (VALUES (0), (1), (2), (3), (4), (5), (6),
+-- postgres: (7), (8)) s WHERE t.id > 0 AND t.id < 4294967296) SELECT q.name, k.state, k.n,
+-- postgres: coalesce(r.n, 0) FROM kept k JOIN queues q ON q.id = k.queue LEFT JOIN real r ON
+-- postgres: r.queue = k.queue AND r.state = k.state WHERE k.n <> coalesce(r.n, 0);

@@ -11,6 +11,11 @@ namespace mainspring::sql {
 namespace {
 // How often a store without writes checks whether it was moved.
 constexpr Duration kLookForMove = std::chrono::seconds(1);
+
+Error busy_error(const DiskError& error) {
+  return {.code = ErrorCode::unavailable, .message = error.message, .retry_after_ms = 1000};
+}
+
 }  // namespace
 
 Result<BatchReport> SqlStore::apply(std::span<const Operation> batch, Now now) {
@@ -25,6 +30,7 @@ Result<BatchReport> SqlStore::apply_locked(std::span<const Operation> batch, Now
     return Error{.code = ErrorCode::io_error,
                  .message = "the store failed to write and accepts no more changes"};
   }
+  if (!loaded_) MS_TRY(reload(now.instant));
   if (moved_to_.empty() && options_.may_move && now.instant >= look_for_move_at_) {
     look_for_move_at_ = now.instant + kLookForMove;
     try {
@@ -82,21 +88,24 @@ Result<BatchReport> SqlStore::apply_once(std::span<const Operation> batch, Now n
     if (failed_) {
       return Error{.code = ErrorCode::io_error, .message = error.message};
     }
-    try {
-      roll_back();
-      if (!MS_MUTANT(memory_not_read_again)) load(now.instant), doubt_keys();
-    } catch (const DiskError& again) {
-      failed_ = true;
-      return Error{.code = ErrorCode::io_error, .message = again.message};
-    } catch (const Error& again) {
-      failed_ = true;
-      return again;
-    }
-    if (busy) {
-      return Error{
-          .code = ErrorCode::unavailable, .message = error.message, .retry_after_ms = 1000};
-    }
-    return to_error(error);
+    MS_TRY(reload(now.instant));
+    return busy ? busy_error(error) : to_error(error);
+  }
+}
+
+// After a batch that failed. The disk may be out of reach: then the next batch tries again.
+Result<void> SqlStore::reload(Instant now) {
+  try {
+    roll_back();
+    if (!MS_MUTANT(memory_not_read_again)) load(now), doubt_keys();
+    return {};
+  } catch (const DiskError& error) {
+    if (error.fault == DiskFault::busy) return busy_error(error);
+    failed_ = true;
+    return Error{.code = ErrorCode::io_error, .message = error.message};
+  } catch (const Error& error) {
+    failed_ = true;
+    return error;
   }
 }
 

@@ -85,6 +85,7 @@ void SqlStore::edit_hot(HotRow& hot, const EditJob& op) {
     const std::string tags = op.tags ? join_tags(*op.tags) : "";
     if (op.args) unindex_args(*hot.queue, hot.id);
     sql_->edit_body.bind(hot.id, args, op.tags ? 1 : 0, Statement::text_or_null(tags)).run();
+    bodies_.drop(hot.id);
     if (op.args) index_args(*hot.queue, hot.id, *op.args);
   }
   if (op.args) forget_attempts(hot, std::nullopt);

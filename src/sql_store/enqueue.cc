@@ -142,6 +142,7 @@ EnqueuedJob SqlStore::make_job(const NewJob& job, WallTime run_at, JobState stat
             Statement::text_or_null(job.session), Statement::text_or_null(job.reply_session),
             Statement::text_or_null(job.limit_key))
       .run();
+  bodies_.add(hot.id, job, tags);
   index_args(queue, hot.id, job.args);
   if (job.unique) {
     // Without a window the key is free when the job ends, regardless of the wall clock.
@@ -228,6 +229,7 @@ void SqlStore::replace_job(HotRow& hot, const NewJob& job, WallTime run_at) {
             Statement::text_or_null(follow_ups), Statement::text_or_null(job.reply_session),
             Statement::text_or_null(job.limit_key))
       .run();
+  bodies_.drop(hot.id);
   index_args(*hot.queue, hot.id, job.args);
   save_hot(hot);
   enter(hot);

@@ -87,8 +87,30 @@ bool SqlStore::claim_one(const ReadyKey& key, QueueState& queue, std::int32_t ki
   return true;
 }
 
+namespace {
+
+void take_body(BodyCache::Body&& body, Lease& lease, ClaimedJob& job) {
+  lease.max_attempts = body.max_attempts;
+  lease.attempt = 1;
+  lease.version = 2;
+  lease.timeout = body.timeout;
+  job.args = std::move(body.args);
+  job.headers = std::move(body.headers);
+  job.tags = split_tags(body.tags);
+  job.correlation_id = std::move(body.correlation_id);
+  job.reply_to = std::move(body.reply_to);
+}
+
+}  // namespace
+
 // Reads the job's rows; false if the job expired before it could start.
 bool SqlStore::read_claim(const ReadyKey& key, Lease& lease, ClaimedJob& job) {
+  if (key.fresh()) {
+    if (auto body = bodies_.take(key.id())) {
+      take_body(std::move(*body), lease, job);
+      return true;
+    }
+  }
   Statement& row = key.fresh() ? sql_->select_fresh : sql_->select_claim;
   row.bind(key.id());
   ResetGuard guard(row);

@@ -15,6 +15,7 @@
 #include "model/fair_keys.h"
 #include "model/rate.h"
 #include "model/slots.h"
+#include "sql_store/body_cache.h"
 #include "sql_store/running_jobs.h"
 #include "store/store.h"
 

@@ -31,7 +31,11 @@ std::optional<TransferPlace> read_move(Connection& db, std::string_view what) {
 }
 
 SqlStore::SqlStore(SqlStoreOptions options, std::unique_ptr<Disk> disk, Log& log)
-    : options_(std::move(options)), log_(log), disk_(std::move(disk)), db_(disk_->writer()) {}
+    : options_(std::move(options)),
+      log_(log),
+      disk_(std::move(disk)),
+      db_(disk_->writer()),
+      bodies_(options_.cached_body_bytes) {}
 
 SqlStore::~SqlStore() {
   if (sql_ != nullptr) close_sessions();
@@ -106,6 +110,7 @@ void SqlStore::load(Instant now) {
   resumed_.clear();
   workflows_touched_ = true;
   marks_touched_ = false;
+  bodies_.clear();
   freed_leases_.clear();
   republish_ = true;
   next_id_ = db_.query_int(queries::queues::next_id);

@@ -16,6 +16,8 @@ struct SqlStoreOptions {
   // Maximum sessions kept in memory without being held, about 400 bytes each. Raise it if more
   // sessions are busy at the same time.
   std::size_t kept_sessions = 131'072;
+  // Limit of the bodies of recent jobs in memory. 0 = each claim reads them.
+  std::size_t cached_body_bytes = 0;
   // Off: close like a killed process (tests).
   bool close_in_order = true;
   // Off: small workflows are stored like large ones (tests).

@@ -188,6 +188,7 @@ bool SqlStore::prune_one(JobId id, std::int64_t finished_at) {
   if (hot->state == JobState::dead) sql_->delete_dead.bind(id).run();
   unindex_args(*hot->queue, id);
   sql_->delete_body.bind(id).run();
+  bodies_.drop(id);
   sql_->delete_job.bind(id).run();
   count(*hot->queue, hot->state, hot->flags, -1);
   ++hot->queue->job_counts.pruned;

@@ -225,6 +225,7 @@ class SqlStore final : public Store {
   // periodically.
   void look_for_move();  // throws Moved
   void note_moved(std::string place);
+  Result<void> reload(Instant now);
   Error moved_error() const;
   void commit_batch(BatchReport& report);
   void write_job_counts();
@@ -767,9 +768,9 @@ class SqlStore final : public Store {
   std::set<std::pair<WallTime, std::int64_t>> fire_order_;  // schedules not paused: next_fire, id
   std::map<std::string, TouchedSchedule> touched_schedules_;
   Tokens tokens_;
-  bool tokens_touched_ = true;
   AuditState audit_;
-  bool audit_touched_ = false;
+  bool tokens_touched_ = true, audit_touched_ = false;
+  BodyCache bodies_;
   WallTime audit_due_ = WallTime::never();  // when the oldest record must be pruned
   const OperationResult* about_ = nullptr;  // of this batch: the object of the next Audit,
   std::string image_before_;                // and its image before the operation

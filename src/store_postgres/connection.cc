@@ -178,7 +178,10 @@ Params& Params::add(std::string_view v) {
   return *this;
 }
 Params& Params::bytes(std::string_view v) {
-  begin(kBytea);
+  return raw(kBytea, v);
+}
+Params& Params::raw(Oid type, std::string_view v) {
+  begin(type);
   bytes_.append(v);
   end();
   return *this;
@@ -482,6 +485,27 @@ Rows Connection::next() {
     if (part == 1) return rows;
   }
   lose("receiving");
+}
+
+std::vector<Oid> Connection::describe(const Statement& statement) {
+  while (pending_ > 0) next();
+  if (connection_ == nullptr) throw PgError{"", "the connection is closed", true};
+  if (PQsendPrepare(connection_, "", statement.sql.c_str(), 0, nullptr) != 1 ||
+      PQsendDescribePrepared(connection_, "") != 1)
+    lose("preparing");
+  flushed_ = false;
+  const Instant deadline = clock_.now().instant + options_.timeout;
+  sync(deadline);
+  std::vector<Oid> types;
+  for (int part = 0; part < 2; ++part) {
+    const Rows answer(take_answer(deadline));
+    if (PQresultStatus(answer.get()) != PGRES_COMMAND_OK) fail(answer.get());
+    for (int i = 0; part == 1 && i < PQnparams(answer.get()); ++i)
+      types.push_back(PQparamtype(answer.get(), i));
+    const Rows end(take(deadline));
+    if (end.get() != nullptr) lose("receiving: an answer too many");
+  }
+  return types;
 }
 
 void Connection::finish() {

@@ -75,6 +75,8 @@ class Params {
   Params& add(const std::string& v) { return add(std::string_view(v)); }
   Params& add(const char* v) { return add(std::string_view(v)); }
   Params& bytes(std::string_view v);  // bytea
+  // A value of any type, as the server's binary format has it.
+  Params& raw(Oid type, std::string_view v);
   Params& add(const Ints& v);
   Params& add(const OptInts& v);
   Params& add(const Reals& v);
@@ -165,11 +167,15 @@ class Connection {
     queue(statement, params);
     return next();
   }
+  // The types that the server gives to the parameters of a statement. Waits for the answers of all
+  // queued statements.
+  std::vector<Oid> describe(const Statement& statement);
   // Waits for the answers of all queued statements, and for the end of their transaction. Without
   // BEGIN, the statements queued since the last answer are one transaction, and this commits it.
   // Throws if any statement or the commit failed.
   void finish();
   std::size_t pending() const { return pending_; }
+  bool is_open() const { return connection_ != nullptr; }
   // Drops pending answers and errors.
   void forget();
   // Text without parameters, possibly several statements; not in the pipeline. For migrations. No

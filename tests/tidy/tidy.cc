@@ -23,7 +23,7 @@ const std::map<std::string_view, int> kFloors = {
     {"callbacks", 10}, {"folders", 10},     {"host", 10},
     {"redrive", 10},   {"test_server", 10}, {"engine", 11},
     {"http", 12},      {"roles", 13},       {"cli", 13},
-    {"testing", 13},   {"cluster", 8}};
+    {"testing", 13},   {"cluster", 8},    {"disk_postgres", 8}};
 
 // A public header is on the floor of the module whose interface it is.
 struct PublicHeader {
