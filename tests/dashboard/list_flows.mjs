@@ -141,6 +141,19 @@ export async function selection({ page, go, url }) {
   await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 0);
   const states = asked.filter((body) => !body.dry_run).map((body) => body.filter.state.join());
   check(states.sort().join() === "cancelled,completed", `each state has its action: ${states}`);
+  // The page of one job.
+  const [one] = (await call(url, "POST", "/v1/jobs", { jobs: [{ queue: "chosen", kind: "k" }] })).jobs;
+  await call(url, "POST", `/v1/jobs/${one.id}/cancel`);
+  await go(`jobs/${one.id}`);
+  await page.getByRole("main").getByRole("button", { name: "Delete", exact: true }).click();
+  const sure = page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true });
+  await sure.waitFor();
+  await call(url, "POST", `/v1/jobs/${one.id}/retry`);
+  const again = await call(url, "POST", "/v1/claim", { worker: "w-chosen", queues: ["chosen"], job: one.id, lease: "10m" });
+  await call(url, "POST", "/v1/finish", { worker: "w-chosen", results: [{ id: one.id, token: again.jobs[0].token, outcome: "complete", result: "kept" }] });
+  await sure.click();
+  await page.getByText(`Job ${one.id} is completed now: not deleted.`).waitFor();
+  check((await call(url, "GET", `/v1/jobs/${one.id}`)).result === "kept", "a job that completed while its dialog was open keeps its result");
   await go("jobs?state=failed");
   await page.getByText("Not a state of jobs: failed. Shown: any state.").waitFor();
   await go("jobs?state=failed,dead");

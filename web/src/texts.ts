@@ -360,6 +360,7 @@ export const t = {
     deleted: (id: string) => `Job ${id} is deleted`,
     confirmDelete: (id: string) => `Delete job ${id}?`,
     confirmDeleteText: "Its result and errors are removed too.",
+    notDeleted: (id: string, state: string) => `Job ${id} is ${state} now: not deleted.`,
     compareWith: "Compare",
     copiedFrom: "Copy of",
     trace: "Trace",

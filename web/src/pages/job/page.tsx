@@ -74,7 +74,14 @@ function JobView(props: { job: Job; reload: () => void }) {
   };
   const drop = async () => {
     const yes = await confirm({ title: t.job.confirmDelete(id), text: t.job.confirmDeleteText, action: t.job.delete, danger: true });
-    if (yes && (await act(() => remove(`/v1/jobs/${id}`), t.job.deleted(id)))) navigate(lastJobList() || link(["jobs"], { queue: job.queue }));
+    if (!yes) return;
+    const removeShown = async () => {
+      const now = await get<Job>(`/v1/jobs/${id}`); // retried since, it may have a result
+      if (now.state !== job.state || now.attempt !== job.attempt) throw t.job.notDeleted(id, t.states[now.state]!);
+      await remove(`/v1/jobs/${id}`);
+    };
+    if (await act(removeShown, t.job.deleted(id))) navigate(lastJobList() || link(["jobs"], { queue: job.queue }));
+    else reload();
   };
   const change: Need = ["admin", job.queue];
   const enqueue: Need = ["enqueue", job.queue];
