@@ -689,7 +689,7 @@ class SqlStore final : public Store {
   Now now_{};  // of the current batch
   JobId next_id_ = 1;
   Token next_token_ = 1;
-  std::int64_t next_finished_seq_ = 1;
+  std::int64_t next_finished_seq_ = 1, next_session_ = 1;
   bool marks_touched_ = false;
   Instant allowed_until_;          // see AllowRestart; for this process
   Duration restart_allowance_{0};  // on disk; 0 = none
@@ -714,8 +714,7 @@ class SqlStore final : public Store {
   std::unordered_map<Token, std::unique_ptr<Grant>> grants_;  // by the token of the first job
   std::set<std::pair<Instant, JobId>> lease_order_;
   std::unordered_map<std::int64_t, std::int64_t> live_blocks_;
-  std::int64_t live_jobs_ = 0;
-  std::int64_t finished_jobs_ = 0;  // stored
+  std::int64_t live_jobs_ = 0, finished_jobs_ = 0;  // the second: stored
   std::vector<QueueState*> touched_;
   std::vector<std::int64_t> touched_blocks_;
   std::unordered_map<JobId, LimitKey*> keyed_;  // available jobs that have a limit_key
@@ -748,7 +747,6 @@ class SqlStore final : public Store {
   std::deque<std::int64_t> kept_sessions_;  // in memory but not held: eviction order
   std::vector<Session*> batch_sessions_;    // used by this batch
   std::set<std::pair<Instant, std::int64_t>> hold_ends_;
-  std::int64_t next_session_ = 1;
   bool sessions_touched_ = true;
   bool sessions_lag_ = false;  // some rows are out of date; marked in the store
   bool loaded_ = false;        // memory matches the database
