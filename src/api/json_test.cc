@@ -24,6 +24,12 @@ bool accepts(std::string_view text) {
   return check_json("x", text).has_value();
 }
 
+// RapidJSON has no rule against repeated keys.
+bool has_repeated_key(std::string_view text) {
+  const auto checked = check_json("x", text);
+  return !checked && checked.error().message.find("given twice") != std::string::npos;
+}
+
 std::string nested(int depth) {
   return std::string(static_cast<std::size_t>(depth), '[') +
          std::string(static_cast<std::size_t>(depth), ']');
@@ -355,14 +361,14 @@ TEST_CASE("the grammar is RapidJSON's, on documents made and broken at random") 
     for (const auto& part :
          *rc::gen::container<std::vector<std::string>>(rc::gen::elementOf(parts)))
       text += part;
-    RC_ASSERT(accepts(text) == rapidjson_accepts(text));
+    RC_ASSERT(accepts(text) == (rapidjson_accepts(text) && !has_repeated_key(text)));
   });
   check_property("one byte of a good document changed", [&] {
     std::string text =
         R"({"queue":"photos","n":[1,-2.50,3e7,{"x":null}],"s":"\u00e9\n é€😀 plain","t":true})";
     const auto at = *rc::gen::inRange<std::size_t>(0, text.size());
     text[at] = *gen_byte;
-    RC_ASSERT(accepts(text) == rapidjson_accepts(text));
+    RC_ASSERT(accepts(text) == (rapidjson_accepts(text) && !has_repeated_key(text)));
   });
 }
 
