@@ -131,6 +131,36 @@ TEST_CASE("jobs and ticks due within the lead count, and later ones do not") {
   CHECK(scale(peer, "queues=t&lead=2h&hold=0s&pool=p").starts_with(value(0)));
 }
 
+TEST_CASE("a wave of more jobs than the store counts is seen, and due jobs are counted rarely") {
+  TestServer s;
+  Peer peer(s);
+  NewJob job = job_of("a");
+  job.delay = 10min;
+  enqueue(s, kMaxDueCounted + 1000, job);
+  CHECK(has(scale(peer, "queues=a&lead=15m"), R"("due_within_lead":100000,)"));
+  CHECK(has(scale(peer, "queues=b&lead=15m"), R"("due_within_lead":0,)"));
+  const std::int64_t before = s.store->reads();
+  for (int i = 0; i < 20; ++i) scale(peer, "queues=a&lead=15m");
+  CHECK(s.store->reads() - before <= 10);
+}
+
+TEST_CASE("due jobs of many queues are counted together") {
+  TestServer s;
+  Peer peer(s);
+  for (int i = 0; i < 10; ++i) {
+    NewJob job = job_of(fmt::format("q{}", i));
+    job.delay = i < 3 ? 10min : 10h;
+    enqueue(s, 5, job);
+  }
+  CHECK(has(scale(peer, "queues=q0,q9&lead=15m"),
+            R"("queue":"q0","workers":1,"ready":0,"running":0,"due_within_lead":5,)"));
+  CHECK_FALSE(has(scale(peer, "queues=q0,q9&lead=15m"), R"("queue":"q9")"));
+  const std::int64_t before = s.store->reads();
+  const std::string all = scale(peer, "queues=q*&lead=15m&pool=all");
+  CHECK(s.store->reads() - before < 10);
+  CHECK_FALSE(has(all, R"("due_within_lead":0,"held":0,"work_seconds")"));
+}
+
 TEST_CASE("a waiting call is answered once the value changes, and not before") {
   TestServer s;
   Peer peer(s), other(s);

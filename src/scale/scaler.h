@@ -93,6 +93,8 @@ class Scaler {
     ScalePool rule;
     Instant asked;
     ScaleRequest request;
+    Instant due_read = Instant::never();
+    std::map<std::string, std::int64_t> due{};  // by queue, then
   };
 
   struct Reading {  // of the gauges
@@ -103,7 +105,9 @@ class Scaler {
   Result<ScaleQueue> load_of(const QueueStats& queue, Now now) MS_EXCLUDES(mutex_);
   // Sets the mean cost of the waiting jobs, and the slots that their limit keys allow.
   Result<void> sample(const QueueStats& queue, Instant now, ScaleLoad& load) MS_EXCLUDES(mutex_);
-  Result<std::int64_t> due_jobs(const QueueStats& queue, Duration lead);
+  // Fills in the scheduled and retryable jobs that are due within the lead, by queue.
+  Result<void> add_due_jobs(const std::vector<QueueStats>& queues, const ScaleRequest& request,
+                            Now now, std::map<std::string, std::int64_t>& due) MS_EXCLUDES(mutex_);
   double arrivals(const QueueStats& queue, Instant now) MS_EXCLUDES(mutex_);
   Result<void> add_workers(const ScaleRequest& request, ScaleSignal& out);
   void decide(const ScaleRequest& request, Now now, ScaleSignal& out) MS_EXCLUDES(mutex_);
