@@ -20,7 +20,7 @@ namespace mainspring {
 
 enum class MarkSource : std::uint8_t {
   manual,  // by a request
-  worker,  // by the first claim of a new worker version
+  worker,  // by the first claim of a new worker version, or a window of a pool's calendar
 };
 std::string_view to_string(MarkSource source);
 std::optional<MarkSource> parse_mark_source(std::string_view text);
@@ -29,7 +29,7 @@ struct Mark {
   std::int64_t id = 0;  // grows
   WallTime at;
   std::string text;  // 1 to kMaxMarkBytes bytes of UTF-8 without control characters
-  std::string by;    // a token's name, "local", or "worker HOST"
+  std::string by;    // a token's name, "local", "worker HOST", or "calendar"
   MarkSource source = MarkSource::manual;
   friend bool operator==(const Mark&, const Mark&) = default;
 };

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "api/pool_window_shapes.h"
 #include "api/schedule_shapes.h"
 
 using namespace mainspring;
@@ -75,15 +76,16 @@ TEST_CASE("a set of schedules is exactly one of names, prefix and all") {
 }
 
 TEST_CASE("the next hours decode to what was encoded") {
-  const Upcoming upcoming{.from = kPauseNow,
-                          .to = kPauseNow + 24h,
-                          .ticks = {{"nightly", kPauseNow + 1h, "shifted"}},
-                          .truncated = true,
-                          .cut = {"often"},
-                          .due = {{kPauseNow, 12}}};
+  const UpcomingAnswer upcoming{{.from = kPauseNow,
+                                 .to = kPauseNow + 24h,
+                                 .ticks = {{"nightly", kPauseNow + 1h, "shifted"}},
+                                 .truncated = true,
+                                 .cut = {"often"},
+                                 .due = {{kPauseNow, 12}}},
+                                {{"mail", 4, std::nullopt, kPauseNow, kPauseNow + 1h}}};
   std::string text;
   encode_upcoming(upcoming, text);
-  const auto read = decode_upcoming(text);
+  const auto read = decode_upcoming_answer(text);
   REQUIRE(read);
   CHECK(read->to == upcoming.to);
   REQUIRE(read->ticks.size() == 1);
@@ -92,4 +94,9 @@ TEST_CASE("the next hours decode to what was encoded") {
   CHECK(read->truncated);
   CHECK(read->cut == upcoming.cut);
   CHECK(read->due == upcoming.due);
+  REQUIRE(read->windows.size() == 1);
+  CHECK(read->windows[0].pool == "mail");
+  CHECK(read->windows[0].min == 4);
+  CHECK_FALSE(read->windows[0].max);
+  CHECK(read->windows[0].to == kPauseNow + 1h);
 }

@@ -109,7 +109,6 @@ Result<std::vector<PreviewTick>> decode_preview(std::string_view body);
 
 // {"from", "to", "ticks": [{"schedule", "nominal", "note"?}], "truncated", "cut"?: [names],
 // "due": [{"at", "jobs"}]}
-void encode_upcoming(const Upcoming& upcoming, std::string& out);
 Result<Upcoming> decode_upcoming(std::string_view body);
 
 // {"names": […]} or {"prefix"} or {"all": true}, with "reason"? of a pause. Errors:

@@ -1,5 +1,6 @@
 // Upcoming ticks, and sets of schedules, as JSON.
 #include "api/fields.h"
+#include "api/pool_window_shapes.h"
 #include "api/schedule_shapes.h"
 
 namespace mainspring {
@@ -15,6 +16,17 @@ constexpr JsonField<DueJobs> kDueJobs[] = {
     {"jobs", &as_count<&DueJobs::jobs>},
 };
 
+bool read_workers(JsonReader& in, std::optional<std::int64_t>& out) {
+  return in.null() || in.integer(out.emplace(), 0, INT32_MAX);
+}
+constexpr JsonField<PoolWindow> kPoolWindow[] = {
+    {"pool", &as_string<&PoolWindow::pool>},
+    {"min", [](JsonReader& in, PoolWindow& w) { return read_workers(in, w.min); }},
+    {"max", [](JsonReader& in, PoolWindow& w) { return read_workers(in, w.max); }},
+    {"from", &as_time<&PoolWindow::from>},
+    {"to", &as_time<&PoolWindow::to>},
+};
+
 constexpr std::size_t kMaxSchedulesNamed = 1000;  // in one request
 
 bool read_schedule_names(JsonReader& in, std::vector<std::string>& out, std::size_t most) {
@@ -25,11 +37,11 @@ bool as_schedule_names(JsonReader& in, T& into) {
   return read_schedule_names(in, into.*Member, kMaxSchedules);
 }
 
-constexpr JsonField<Upcoming> kUpcoming[] = {
+constexpr JsonField<UpcomingAnswer> kUpcoming[] = {
     {"from", &as_time<&Upcoming::from>},
     {"to", &as_time<&Upcoming::to>},
     {"ticks",
-     [](JsonReader& in, Upcoming& u) {
+     [](JsonReader& in, UpcomingAnswer& u) {
        return in.array(kMaxUpcomingTicks, [&](std::size_t) {
          return in.object(kUpcomingTick, u.ticks.emplace_back());
        });
@@ -37,10 +49,16 @@ constexpr JsonField<Upcoming> kUpcoming[] = {
     {"truncated", &as_boolean<&Upcoming::truncated>},
     {"cut", &as_schedule_names<&Upcoming::cut>},
     {"due",
-     [](JsonReader& in, Upcoming& u) {
+     [](JsonReader& in, UpcomingAnswer& u) {
        constexpr std::size_t kMostHours = 24 * 7 + 1;
        return in.array(kMostHours,
                        [&](std::size_t) { return in.object(kDueJobs, u.due.emplace_back()); });
+     }},
+    {"windows",
+     [](JsonReader& in, UpcomingAnswer& u) {
+       return in.array(kMaxUpcomingWindows, [&](std::size_t) {
+         return in.object(kPoolWindow, u.windows.emplace_back());
+       });
      }},
 };
 
@@ -77,7 +95,7 @@ void write_schedule_names(JsonWriter& w, std::string_view key,
 
 }  // namespace
 
-void encode_upcoming(const Upcoming& upcoming, std::string& out) {
+void encode_upcoming(const UpcomingAnswer& upcoming, std::string& out) {
   JsonWriter w(out);
   w.begin_object().key("from").time(upcoming.from).key("to").time(upcoming.to);
   w.key("ticks").begin_array();
@@ -92,11 +110,23 @@ void encode_upcoming(const Upcoming& upcoming, std::string& out) {
   for (const DueJobs& due : upcoming.due) {
     w.begin_object().key("at").time(due.at).key("jobs").number(due.jobs).end_object();
   }
+  w.end_array().key("windows").begin_array();
+  for (const PoolWindow& window : upcoming.windows) {
+    w.begin_object().key("pool").string(window.pool).key("min");
+    window.min ? w.number(*window.min) : w.null();
+    w.key("max");
+    window.max ? w.number(*window.max) : w.null();
+    w.key("from").time(window.from).key("to").time(window.to).end_object();
+  }
   w.end_array().end_object();
 }
 
-Result<Upcoming> decode_upcoming(std::string_view body) {
+Result<UpcomingAnswer> decode_upcoming_answer(std::string_view body) {
   return decode_response(body, kUpcoming);
+}
+
+Result<Upcoming> decode_upcoming(std::string_view body) {
+  return decode_upcoming_answer(body);
 }
 
 Result<ScheduleSetRequest> decode_schedule_set(std::string_view body) {

@@ -184,8 +184,9 @@ Command upcoming_command() {
           .summary = "list the ticks of the next hours",
           .description =
               "List the ticks of every schedule that is not paused, in order of "
-              "time, and how many scheduled and retryable jobs are due in each hour. "
-              "Of a schedule with many ticks the first 100 are shown.",
+              "time, how many scheduled and retryable jobs are due in each hour, and the "
+              "calendar windows of worker pools. Of a schedule with many ticks the first 300 are "
+              "shown.",
           .flags = {{.name = "within",
                      .value = "TIME",
                      .help = "length of the period, at most 7d [24h]"},

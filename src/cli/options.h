@@ -84,6 +84,7 @@ struct Options {
   Duration scheduler_max_sleep = 60s;
   Duration prune_interval = 10s;
   Duration forget_queues = 24h * 7;
+  std::string scale_pools = "none";
 
   // the HTTP server
   std::int64_t io_threads = 1;

@@ -43,6 +43,7 @@
 #include "http/server.h"
 #include "model/job_token.h"
 #include "model/token_text.h"
+#include "scale/pools.h"
 #include "store/access_operations.h"
 #include "store/shared_store.h"
 #include "store_postgres/inspect.h"
@@ -52,6 +53,8 @@
 
 namespace mainspring::cli {
 namespace {
+
+constexpr std::size_t kMaxScalePoolsBytes = 1 << 20;
 
 std::size_t size_of(std::int64_t value) {
   return static_cast<std::size_t>(value);
@@ -338,6 +341,17 @@ TraceServer trace_server(const HttpOptions& http) {
   return {.address = http.host, .port = http.port};
 }
 
+// Their windows also become marks, which the leader adds.
+Result<void> add_scale_pools(const Options& options, HttpOptions& http, NodeOptions& node) {
+  if (options.scale_pools == "none") return {};
+  MS_TRY_ASSIGN(const std::string text, read_file(options.scale_pools, kMaxScalePoolsBytes));
+  MS_TRY_ASSIGN(http.scale_pools, parse_scale_pools(options.scale_pools, text));
+  node.scheduler.next_mark = [pools = http.scale_pools](WallTime after, const std::string& last) {
+    return next_window_mark(pools, after, last);
+  };
+  return {};
+}
+
 Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Registry& registry,
                   const TestParts* test, Wired& wired) {
   Options options = invocation.options;
@@ -354,6 +368,7 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   MS_TRY(open_tls(options, http, clock, log, registry, wired));
   MS_TRY_ASSIGN(std::optional<HostOptions> host, host_options(options, options.data, log));
   MS_TRY_ASSIGN(NodeOptions of_node, node_options(invocation.options));
+  MS_TRY(add_scale_pools(options, http, of_node));
   std::vector<std::string> warnings;
   MS_TRY_ASSIGN(of_node.traces, trace_settings(&variable, warnings));
   for (const std::string& warning : warnings) log.warn(warning);

@@ -300,6 +300,15 @@ std::vector<Setting> make_broker() {
        .meaning = "minimum time between prunes, unless there is a backlog",
        .min = us(100ms),
        .max = us(24h)},
+      {.name = "scale_pools",
+       .value = "FILE",
+       .member = &Options::scale_pools,
+       .scopes = kServeScope,
+       .meaning =
+           "worker pools in TOML: their queues, limits and calendar windows; the defaults of "
+           "GET /v1/scale?pool=NAME, and on the timeline of schedules; read at the start; "
+           "none = no pools",
+       .raise_if = "several programs scale one pool, or pools have windows"},
       {.name = "forget_queues",
        .value = "TIME",
        .member = &Options::forget_queues,

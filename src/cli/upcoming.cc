@@ -3,18 +3,20 @@
 
 #include <algorithm>
 
+#include "api/pool_window_shapes.h"
 #include "api/schedule_shapes.h"
 #include "cli/handlers.h"
 #include "cli/schedules.h"
 #include "cli/sheet.h"
 #include "cli/support.h"
+#include "client/calls.h"
 
 namespace mainspring::cli {
 namespace {
 
 constexpr int kShownUpcoming = 1000;
 
-void print_upcoming(Io& io, const Upcoming& upcoming) {
+void print_upcoming(Io& io, const UpcomingAnswer& upcoming) {
   Table ticks({{.title = "NOMINAL", .whole = true},
                {"IN", Align::right},
                {.title = "SCHEDULE", .keep = true},
@@ -30,6 +32,18 @@ void print_upcoming(Io& io, const Upcoming& upcoming) {
   for (const DueJobs& hour : upcoming.due)
     due.add({{shown_time(io, hour.at)}, {format_count(hour.jobs)}});
   if (!due.empty()) io.out("\n" + due.render(io));
+  Table windows({{"WINDOW OF"}, {"FROM"}, {"UNTIL"}, {"MIN", Align::right}, {"MAX", Align::right}});
+  const auto shown = [](const std::optional<std::int64_t>& count) {
+    return count ? fmt::to_string(*count) : std::string("-");
+  };
+  for (const PoolWindow& window : upcoming.windows) {
+    windows.add({{window.pool},
+                 {shown_time(io, window.from)},
+                 {shown_time(io, window.to)},
+                 {shown(window.min)},
+                 {shown(window.max)}});
+  }
+  if (!windows.empty()) io.out("\n" + windows.render(io));
   for (const std::string& name : upcoming.cut) {
     io.err(
         fmt::format("schedule {} has more ticks; the first {} are shown\n", name, kMaxTicksOfOne));
@@ -43,16 +57,18 @@ Result<int> run_schedules_upcoming(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto within, invocation.duration("within"));
   MS_TRY_ASSIGN(const auto limit, invocation.number("limit", 1, kMaxUpcomingTicks));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  MS_TRY_ASSIGN(const Upcoming upcoming,
-                connection->jobs().upcoming(within.value_or(24h),
-                                            static_cast<int>(limit.value_or(kShownUpcoming))));
+  MS_TRY_ASSIGN(const std::string body,
+                connection->client->request("GET",
+                                            fmt::format("/v1/upcoming?within={}&limit={}",
+                                                        format_duration(within.value_or(24h)),
+                                                        limit.value_or(kShownUpcoming)),
+                                            ""));
   if (invocation.json) {
-    std::string line;
-    encode_upcoming(upcoming, line);
-    print_line(io, line);
-  } else {
-    print_upcoming(io, upcoming);
+    print_line(io, body);
+    return kExitOk;
   }
+  MS_TRY_ASSIGN(const UpcomingAnswer upcoming, decode_upcoming_answer(body));
+  print_upcoming(io, upcoming);
   return kExitOk;
 }
 

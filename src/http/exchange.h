@@ -178,7 +178,7 @@ struct Services {
   std::atomic<int> proxied{0};  // requests that are being passed on
   Health health{broker, store, clock, options.health_parts};
   StoreReport store_report{broker, clock, options.store_size};
-  Scaler scaler{broker, clock, registry};
+  Scaler scaler{broker, clock, registry, options.scale_pools};
 
   const Secret& key() const {
     return options.job_token_key.empty() ? own_key : options.job_token_key;

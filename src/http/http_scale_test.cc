@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "api/pool_window_shapes.h"
 #include "broker/broker.h"
 #include "http/http_test_support.h"
 
@@ -130,6 +131,36 @@ TEST_CASE("jobs and ticks due within the lead count, and later ones do not") {
   CHECK(scale(peer, "queues=t&lead=2h&hold=0s&pool=p").starts_with(value(0)));
 }
 
+TEST_CASE("a wave of more jobs than the store counts is seen, and due jobs are counted rarely") {
+  TestServer s;
+  Peer peer(s);
+  NewJob job = job_of("a");
+  job.delay = 10min;
+  enqueue(s, kMaxDueCounted + 1000, job);
+  CHECK(has(scale(peer, "queues=a&lead=15m"), R"("due_within_lead":100000,)"));
+  CHECK(has(scale(peer, "queues=b&lead=15m"), R"("due_within_lead":0,)"));
+  const std::int64_t before = s.store->reads();
+  for (int i = 0; i < 20; ++i) scale(peer, "queues=a&lead=15m");
+  CHECK(s.store->reads() - before <= 10);
+}
+
+TEST_CASE("due jobs of many queues are counted together") {
+  TestServer s;
+  Peer peer(s);
+  for (int i = 0; i < 10; ++i) {
+    NewJob job = job_of(fmt::format("q{}", i));
+    job.delay = i < 3 ? 10min : 10h;
+    enqueue(s, 5, job);
+  }
+  CHECK(has(scale(peer, "queues=q0,q9&lead=15m"),
+            R"("queue":"q0","workers":1,"ready":0,"running":0,"due_within_lead":5,)"));
+  CHECK_FALSE(has(scale(peer, "queues=q0,q9&lead=15m"), R"("queue":"q9")"));
+  const std::int64_t before = s.store->reads();
+  const std::string all = scale(peer, "queues=q*&lead=15m&pool=all");
+  CHECK(s.store->reads() - before < 10);
+  CHECK_FALSE(has(all, R"("due_within_lead":0,"held":0,"work_seconds")"));
+}
+
 TEST_CASE("a waiting call is answered once the value changes, and not before") {
   TestServer s;
   Peer peer(s), other(s);
@@ -154,6 +185,89 @@ TEST_CASE("an idle server answers without a read of the store") {
   const std::int64_t before = s.store->reads();
   for (int i = 0; i < 20; ++i) scale(peer, "queues=q");
   CHECK(s.store->reads() - before <= 1);
+}
+
+TEST_CASE("a declared pool needs no parameters, has gauges, and its windows are upcoming") {
+  HttpOptions options;
+  options.scale_pools = *parse_scale_pools("pools.toml", R"(
+[mail]
+queues = ["mail"]
+max = 20
+[[mail.window]]
+min = 4
+cron = "* * * * *"
+for = "2h"
+[[mail.window]]
+max = 9
+cron = "* * * * *"
+for = "2h"
+[other]
+queues = "tenant/*"
+[[other.window]]
+min = 1
+cron = "0 0 1 1 *"
+for = "1h"
+)");
+  TestServer s(options);
+  Peer peer(s);
+  CHECK(
+      has(peer.call("GET", "/metrics").body, R"(mainspring_scale_desired_workers{pool="mail"} 4)"));
+  enqueue(s, 3000, job_of("mail"));
+  enqueue(s, 3000, job_of("other"));
+  const std::string body = scale(peer, "pool=mail&queues=");
+  CHECK(body.starts_with(value(9)));
+  CHECK(has(body, R"("ready":3000,)"));
+  CHECK(has(body, R"("min":4,"max":9,)"));
+  CHECK(has(scale(peer, "pool=mail&max=5&queues=other"),
+            R"("min":4,"max":5,"queues":[{"queue":"other")"));
+  CHECK(has(scale(peer, "pool=unknown&queues=mail"), R"("min":0,"max":100,)"));
+  const auto upcoming = decode_upcoming_answer(peer.call("GET", "/v1/upcoming?within=1h").body);
+  REQUIRE(upcoming);
+  REQUIRE(upcoming->windows.size() == 2);
+  CHECK(upcoming->windows[0].pool == "mail");
+  CHECK(upcoming->windows[0].min == 4);
+  CHECK(upcoming->windows[1].max == 9);
+  CHECK(upcoming->windows[0].from <= upcoming->from);
+}
+
+TEST_CASE("windows are shown to callers who may read a queue of their pool") {
+  HttpOptions options;
+  options.scale_pools = *parse_scale_pools("pools.toml", R"(
+[all]
+[[all.window]]
+min = 1
+cron = "* * * * *"
+for = "1h"
+[mail]
+queues = "mail"
+[[mail.window]]
+min = 1
+cron = "* * * * *"
+for = "1h"
+[tenants]
+queues = "tenant/*"
+[[tenants.window]]
+min = 1
+cron = "* * * * *"
+for = "1h"
+)");
+  TestServer s(options);
+  int tokens = 0;
+  const auto pools = [&](const char* scopes) {
+    Peer peer(s);
+    const std::string auth = scoped_token(s, scopes, fmt::format("t{}", ++tokens));
+    const auto answer = decode_upcoming_answer(peer.call("GET", "/v1/upcoming", "", auth).body);
+    REQUIRE(answer);
+    std::string out;
+    for (const PoolWindow& one : answer->windows) out += one.pool + " ";
+    return out;
+  };
+  CHECK(pools("read") == "all mail tenants ");
+  CHECK(pools("read=mail") == "all mail ");
+  CHECK(pools("read=tenant/a") == "all tenants ");
+  Peer peer(s);
+  const std::string auth = scoped_token(s, "read=other", "other");
+  CHECK(peer.call("GET", "/v1/scale?pool=mail", "", auth).status == 403);
 }
 
 TEST_CASE("an invalid scaling request is refused with its field") {

@@ -2,6 +2,7 @@
 #include "api/json.h"
 #include "broker/broker.h"
 #include "http/plans.h"
+#include "model/queue_pattern.h"
 #include "scale/scaler.h"
 
 namespace mainspring::http {
@@ -103,10 +104,14 @@ DoStream wait_for_another(Services& services, ScaleRequest asked, int value, Dur
 
 Plan plan_scale(const Request& request, Services& services) {
   ScaleRequest asked;
+  if (const auto* pool = query_value(request, "pool")) {
+    const auto declared = services.options.scale_pools.find(*pool);
+    if (declared != services.options.scale_pools.end()) asked = declared->second;
+  }
   if (auto read = asked.read(request.query); !read) return error_reply(read.error());
   asked.within = request.caller->within(Verb::read);
   for (const std::string& queue : asked.queues) {
-    if (!queue.ends_with('*') && !request.caller->may(Verb::read, queue)) {
+    if (!is_pattern(queue) && !request.caller->may(Verb::read, queue)) {
       return error_reply({.code = ErrorCode::forbidden,
                           .message = "queue " + queue + ": the token has no scope read for it",
                           .field = "queues"});

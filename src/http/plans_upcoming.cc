@@ -1,7 +1,10 @@
 // The plans of upcoming ticks, and of changes to many schedules.
+#include <algorithm>
+
 #include "api/schedule_shapes.h"
 #include "broker/broker.h"
 #include "http/plans.h"
+#include "model/queue_pattern.h"
 
 namespace mainspring::http {
 namespace {
@@ -40,6 +43,26 @@ Plan plan_schedule_set(const Request& request, Services& services, bool paused) 
   }};
 }
 
+// Those whose pools have a queue that the caller may read.
+std::vector<PoolWindow> visible_windows(const ScalePools& pools, const Within& visible,
+                                        const Upcoming& upcoming) {
+  std::vector<PoolWindow> out;
+  for (const auto& [name, pool] : pools) {
+    const std::vector<std::string> all{"*"};
+    const auto& queues = pool.queues.empty() ? all : pool.queues;
+    const bool shown = std::any_of(queues.begin(), queues.end(), [&](const std::string& queue) {
+      return is_pattern(queue) ? !allowed_part(queue, visible).empty() : visible.has(queue);
+    });
+    if (!shown) continue;
+    const auto windows = pool_windows(pool, upcoming.from, upcoming.to);
+    out.insert(out.end(), windows.begin(), windows.end());
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto& a, const auto& b) { return a.from < b.from; });
+  if (out.size() > kMaxUpcomingWindows) out.resize(kMaxUpcomingWindows);
+  return out;
+}
+
 }  // namespace
 
 Plan plan_upcoming(const Request& request, Services& services) {
@@ -51,8 +74,10 @@ Plan plan_upcoming(const Request& request, Services& services) {
       [&services, within = *within, limit = *limit, visible = request.caller->within(Verb::read)] {
         auto upcoming = services.broker.upcoming(within, limit, visible);
         if (!upcoming) return error_reply(upcoming.error());
+        UpcomingAnswer answer{std::move(*upcoming), {}};
+        answer.windows = visible_windows(services.options.scale_pools, visible, answer);
         Reply reply;
-        encode_upcoming(*upcoming, reply.body);
+        encode_upcoming(answer, reply.body);
         return reply;
       }};
 }

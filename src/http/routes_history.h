@@ -138,9 +138,10 @@ inline constexpr Schema kHistorySchemas[] = {
         "description":"Default: now. At most one day ahead."}}})"},
     {"Mark", R"({"type":"object","required":["id","at","text","by","source"],"properties":{
       "id":{"type":"integer","format":"int64"},"at":{"type":"string","format":"date-time"},
-      "text":{"type":"string"},"by":{"type":"string","description":"A token, local, or a worker."},
+      "text":{"type":"string"},
+      "by":{"type":"string","description":"A token, local, a worker, or calendar."},
       "source":{"enum":["manual","worker"],
-        "description":"worker: the first claim of a new version of a worker."}}})"},
+        "description":"worker: a new version of a worker, or a window of a pool's calendar."}}})"},
     {"MarkList", R"({"type":"object","required":["marks","next_cursor"],"properties":{
       "marks":{"type":"array","items":{"$ref":"#/components/schemas/Mark"}},
       "next_cursor":{"type":["string","null"]}}})"},

@@ -9,7 +9,8 @@ namespace mainspring::http {
 inline constexpr QueryParameter kScaleQuery[] = {
     {"queues", R"({"type":"string","example":"mail,tenant/*"})",
      "Queues and prefixes, separated by commas. Default: all."},
-    {"pool", R"({"type":"string"})", "Name of the pool, for its gauges."},
+    {"pool", R"({"type":"string"})",
+     "Name of the pool, for its gauges. A pool of the setting scale_pools has its parameters."},
     {"target", R"({"type":"string","default":"30s"})", "The time in which waiting jobs start."},
     {"slots", R"({"type":"integer","minimum":1,"maximum":1024,"default":1})", "Per worker."},
     {"min", R"({"type":"integer","minimum":0,"default":0})", "Fewest workers."},

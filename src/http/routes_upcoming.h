@@ -10,7 +10,8 @@ inline constexpr QueryParameter kUpcomingQuery[] = {
      "How far to look ahead, at most 168h."},
     {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":1000})",
      "Maximum number of ticks."}};
-inline constexpr Success kUpcomingOk[] = {{200, "Upcoming", "Ticks and due jobs."}};
+inline constexpr Success kUpcomingOk[] = {
+    {200, "Upcoming", "Ticks, due jobs and windows of worker pools."}};
 inline constexpr Success kScheduleChangesOk[] = {
     {200, "ScheduleChanges", "Changed, unchanged and missing schedules."}};
 
@@ -18,7 +19,7 @@ inline constexpr Route kUpcomingRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/upcoming",
      .id = "upcoming",
-     .summary = "List ticks of all schedules, and due jobs by hour",
+     .summary = "List ticks of all schedules, due jobs by hour, and windows of worker pools",
      .plan = &plan_upcoming,
      .access = {Verb::read, On::plan},
      .successes = kUpcomingOk,

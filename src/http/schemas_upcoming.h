@@ -19,7 +19,8 @@ inline constexpr Schema kUpcomingSchemas[] = {
       "at":{"type":"string","format":"date-time"},
       "until":{"type":["string","null"],"format":"date-time",
         "description":"The queue resumes at this time."}}})"},
-    {"Upcoming", R"({"type":"object","required":["from","to","ticks","truncated","due"],
+    {"Upcoming", R"({"type":"object","required":["from","to","ticks","truncated","due",
+      "windows"],
       "properties":{
       "from":{"type":"string","format":"date-time"},"to":{"type":"string","format":"date-time"},
       "ticks":{"type":"array",
@@ -32,7 +33,13 @@ inline constexpr Schema kUpcomingSchemas[] = {
         "description":"Schedules with more than 300 ticks; the first 300 are shown."},
       "due":{"type":"array","description":"Scheduled and retryable jobs by the hour of run_at.",
         "items":{"type":"object","required":["at","jobs"],"properties":{
-        "at":{"type":"string","format":"date-time"},"jobs":{"type":"integer"}}}}}})"},
+        "at":{"type":"string","format":"date-time"},"jobs":{"type":"integer"}}}},
+      "windows":{"type":"array",
+        "description":"Times in which the calendar of a worker pool sets another min or max.",
+        "items":{"type":"object","required":["pool","min","max","from","to"],"properties":{
+        "pool":{"type":"string"},"min":{"type":["integer","null"]},
+        "max":{"type":["integer","null"]},"from":{"type":"string","format":"date-time"},
+        "to":{"type":"string","format":"date-time"}}}}}})"},
     {"ScheduleSet", R"({"type":"object","additionalProperties":false,
       "description":"Exactly one of names, prefix and all.","properties":{
       "names":{"type":["array","null"],"maxItems":1000,"items":{"type":"string"}},

@@ -19,6 +19,7 @@
 #include "env/clock.h"
 #include "http/health_part.h"
 #include "http/shown_setting.h"
+#include "scale/pools.h"
 #include "store/store.h"
 #include "store/store_size.h"
 #include "telemetry/log.h"
@@ -108,6 +109,9 @@ struct HttpOptions {
   // Further parts of GET /healthz?verbose. Each is called on a reader thread, at most once per
   // second, and must be bounded in time.
   std::vector<std::function<HealthPart()>> health_parts;
+
+  // Pools of GET /v1/scale; their windows are on the timeline of schedules.
+  ScalePools scale_pools;
 
   // What GET /v1/settings shows.
   std::vector<ShownSetting> settings;

@@ -53,7 +53,7 @@ SlotsNeeded slots_needed(std::span<const ScaleLoad> queues, const ScaleOptions& 
     const double work = queue.mean_s * queue.cost;
     const SlotsNeeded one{.flow = queue.arrivals_per_s * work,
                           .backlog = queue.ready * work / target,
-                          .due = queue.due * work / (target * kScaleWaveTargets)};
+                          .due = queue.due * work / target};
     SlotsNeeded& into = queue.cap ? out : free;
     into.flow += one.flow;
     into.backlog += one.backlog;

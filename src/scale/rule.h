@@ -3,7 +3,7 @@
 //   slots = max(flow / 0.85, flow + backlog, due)      workers = slots / slots per worker
 //     flow      arrivals per second x mean run time x cost
 //     backlog   ready jobs x mean run time x cost / target
-//     due       jobs due within `lead` x mean run time x cost / (4 x target)
+//     due       jobs due within `lead` x mean run time x cost / target
 //
 // The value rises at once. It falls to the maximum of the last `hold`, by at most a quarter every
 // 30 s, and never below what the running jobs need. A fall that had to be undone within a hold
@@ -28,7 +28,6 @@ inline double as_seconds(Duration time) {
 }
 
 inline constexpr double kScaleUse = 0.85;  // planned share of busy slots
-inline constexpr int kScaleWaveTargets = 4;
 inline constexpr Duration kScaleDownEvery = std::chrono::seconds(30);
 inline constexpr int kMaxScaleWorkers = 100'000;
 

@@ -18,6 +18,7 @@ constexpr Duration kPoolKept = std::chrono::minutes(15);  // after the last call
 constexpr int kSampledJobs = 256;
 constexpr double kMostOtherKeys = 4;
 constexpr std::size_t kMaxPastQueues = 100;
+constexpr std::size_t kQueuesCounted = 4;  // whose due jobs are counted one by one
 
 std::int64_t count(const QueueStats& queue, JobState state) {
   return queue.counts[static_cast<std::size_t>(state)];
@@ -146,24 +147,71 @@ Result<ScaleQueue> Scaler::load_of(const QueueStats& queue, Now now) {
   return out;
 }
 
-// Scheduled and retryable jobs of the queue that are due within the lead.
-Result<std::int64_t> Scaler::due_jobs(const QueueStats& queue, Duration lead) {
-  if (count(queue, JobState::scheduled) + count(queue, JobState::retryable) == 0 || queue.paused) {
-    return 0;
+// The store examines a bounded number of due jobs at each count. So few queues are counted one by
+// one; many queues share their sum by what they have scheduled, as do all if there are more jobs
+// than it examines.
+Result<void> Scaler::add_due_jobs(const std::vector<QueueStats>& queues,
+                                  const ScaleRequest& request, Now now,
+                                  std::map<std::string, std::int64_t>& due) {
+  const std::string key = request.key();
+  {
+    MutexLock lock(mutex_);
+    const auto pool = pools_.find(key);
+    if (pool != pools_.end() && pool->second.due_read != Instant::never() &&
+        now.instant - pool->second.due_read < kBetweenSamples) {
+      due = pool->second.due;
+      return {};
+    }
   }
-  const Scopes only({Scope{Verb::read, queue.name}});
-  MS_TRY_ASSIGN(const Upcoming soon,
-                broker_.upcoming(lead, 1, {std::make_shared<const Scopes>(only)}));
-  std::int64_t jobs = 0;
-  for (const DueJobs& hour : soon.due) jobs += hour.jobs;
-  return jobs;
+  std::vector<std::pair<std::string, std::int64_t>> later;  // by queue
+  std::int64_t all_later = 0;
+  std::vector<Scope> scopes;
+  for (const QueueStats& queue : queues) {
+    const std::int64_t jobs = count(queue, JobState::scheduled) + count(queue, JobState::retryable);
+    if (jobs == 0 || queue.paused || !request.has(queue.name)) continue;
+    later.emplace_back(queue.name, jobs);
+    scopes.push_back({Verb::read, queue.name});
+    all_later += jobs;
+  }
+  const Duration lead = std::max<Duration>(request.options.lead, std::chrono::seconds(1));
+  const auto counted = [&](std::vector<Scope> of) -> Result<std::optional<std::int64_t>> {
+    const Within within{std::make_shared<const Scopes>(Scopes(std::move(of)))};
+    MS_TRY_ASSIGN(const Upcoming soon, broker_.upcoming(lead, kMaxUpcomingTicks, within));
+    const bool all_ticks = soon.cut.empty() && std::ssize(soon.ticks) < kMaxUpcomingTicks;
+    if (soon.truncated && all_ticks) return std::optional<std::int64_t>();
+    std::int64_t jobs = 0;
+    for (const DueJobs& hour : soon.due) jobs += hour.jobs;
+    return std::optional(jobs);
+  };
+  if (!later.empty()) {
+    MS_TRY_ASSIGN(const auto sum, counted(std::move(scopes)));
+    for (const auto& [queue, jobs] : later) {
+      if (sum && *sum > 0 && later.size() > 1 && later.size() <= kQueuesCounted) {
+        MS_TRY_ASSIGN(const auto one, counted({{Verb::read, queue}}));
+        due[queue] = one.value_or(0);
+        continue;
+      }
+      const auto share = static_cast<double>(jobs) / static_cast<double>(all_later);
+      const auto known = sum ? *sum : std::min<std::int64_t>(all_later, kMaxDueCounted);
+      due[queue] = std::llround(share * static_cast<double>(known));
+    }
+  }
+  MutexLock lock(mutex_);
+  const auto pool = pools_.find(key);
+  if (pool == pools_.end()) return {};  // its first call
+  pool->second.due_read = now.instant;
+  pool->second.due = due;
+  return {};
 }
 
 Result<void> Scaler::collect(const ScaleRequest& request, Now now, ScaleSignal& out) {
   MS_TRY_ASSIGN(const std::vector<QueueStats> queues, broker_.queues());
   const Agenda agenda = broker_.agenda();
   const Duration lead = std::max<Duration>(request.options.lead, std::chrono::seconds(1));
-  std::map<std::string, std::int64_t> ticks;  // by queue
+  std::map<std::string, std::int64_t> ticks, due_jobs;  // by queue
+  if (agenda.next_due <= now.wall + lead) {
+    MS_TRY(add_due_jobs(queues, request, now, due_jobs));
+  }
   if (agenda.next_schedule <= now.wall + request.options.lead) {
     MS_TRY_ASSIGN(const auto due, broker_.due_schedules(now.wall + request.options.lead,
                                                         static_cast<int>(kMaxScaleQueues)));
@@ -189,9 +237,7 @@ Result<void> Scaler::collect(const ScaleRequest& request, Now now, ScaleSignal& 
       one.load.ready = static_cast<double>(one.ready - one.held);
       if (one.held > 0) one.gate = "breaker";
     }
-    if (agenda.next_due <= now.wall + lead) {
-      MS_TRY_ASSIGN(one.due, due_jobs(queue, lead));
-    }
+    if (const auto due = due_jobs.find(queue.name); due != due_jobs.end()) one.due = due->second;
     if (const auto tick = ticks.find(queue.name); tick != ticks.end()) one.due += tick->second;
     ticks.erase(queue.name);
     one.load.due = static_cast<double>(one.due);

@@ -34,7 +34,8 @@ struct ScaleRequest {
   ScaleOptions options{};
   std::vector<ScaleWindow> windows{};
   Within within{};  // other queues do not count
-  // Parameters as in the query of GET /v1/scale; others are ignored. Errors: invalid_argument.
+  // Parameters as in the query of GET /v1/scale replace what was read before, but windows add to
+  // it; others are ignored. Errors: invalid_argument.
   Result<void> read(const std::vector<std::pair<std::string, std::string>>& parameters);
   bool has(std::string_view queue) const;
   // Requests with the same one share a hold.
@@ -71,8 +72,9 @@ struct ScaleSignal {
 // Thread-safe. Calls may read the store.
 class Scaler {
  public:
-  // All outlive it. The gauges are removed with it.
-  Scaler(Broker& broker, const Clock& clock, Registry& registry);
+  // All outlive it. The gauges are removed with it. `pools` have gauges before their first request.
+  Scaler(Broker& broker, const Clock& clock, Registry& registry,
+         const std::map<std::string, ScaleRequest, std::less<>>& pools);
   ~Scaler();
   Scaler(const Scaler&) = delete;
   Scaler& operator=(const Scaler&) = delete;
@@ -91,6 +93,8 @@ class Scaler {
     ScalePool rule;
     Instant asked;
     ScaleRequest request;
+    Instant due_read = Instant::never();
+    std::map<std::string, std::int64_t> due{};  // by queue, then
   };
 
   struct Reading {  // of the gauges
@@ -101,7 +105,9 @@ class Scaler {
   Result<ScaleQueue> load_of(const QueueStats& queue, Now now) MS_EXCLUDES(mutex_);
   // Sets the mean cost of the waiting jobs, and the slots that their limit keys allow.
   Result<void> sample(const QueueStats& queue, Instant now, ScaleLoad& load) MS_EXCLUDES(mutex_);
-  Result<std::int64_t> due_jobs(const QueueStats& queue, Duration lead);
+  // Fills in the scheduled and retryable jobs that are due within the lead, by queue.
+  Result<void> add_due_jobs(const std::vector<QueueStats>& queues, const ScaleRequest& request,
+                            Now now, std::map<std::string, std::int64_t>& due) MS_EXCLUDES(mutex_);
   double arrivals(const QueueStats& queue, Instant now) MS_EXCLUDES(mutex_);
   Result<void> add_workers(const ScaleRequest& request, ScaleSignal& out);
   void decide(const ScaleRequest& request, Now now, ScaleSignal& out) MS_EXCLUDES(mutex_);
@@ -110,6 +116,7 @@ class Scaler {
   Broker& broker_;
   const Clock& clock_;
   Registry& registry_;
+  const std::map<std::string, ScaleRequest, std::less<>>& declared_;
   Mutex mutex_;
   std::map<std::string, Seen, std::less<>> seen_ MS_GUARDED_BY(mutex_);
   std::map<std::string, Pool, std::less<>> pools_ MS_GUARDED_BY(mutex_);

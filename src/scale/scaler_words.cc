@@ -102,7 +102,10 @@ Result<void> ScaleRequest::read(
       out = *read;
       return {};
     };
-    if (name == "queues") MS_TRY(read_queues(queues, value));
+    if (name == "queues" && !value.empty()) {
+      queues.clear();
+      MS_TRY(read_queues(queues, value));
+    }
     if (name == "target") MS_TRY(time(options.target));
     if (name == "lead") MS_TRY(time(options.lead));
     if (name == "hold") MS_TRY(time(options.hold));
@@ -132,7 +135,7 @@ std::string ScaleRequest::key() const {
 
 // The gauges of a scrape share one reading.
 std::map<std::string, Scaler::Reading> Scaler::readings() {
-  std::map<std::string, ScaleRequest> named;
+  std::map<std::string, ScaleRequest> named(declared_.begin(), declared_.end());
   const Instant now = clock_.now().instant;
   {
     MutexLock lock(mutex_);
@@ -151,8 +154,9 @@ std::map<std::string, Scaler::Reading> Scaler::readings() {
   return readings_ = std::move(out);
 }
 
-Scaler::Scaler(Broker& broker, const Clock& clock, Registry& registry)
-    : broker_(broker), clock_(clock), registry_(registry) {
+Scaler::Scaler(Broker& broker, const Clock& clock, Registry& registry,
+               const std::map<std::string, ScaleRequest, std::less<>>& pools)
+    : broker_(broker), clock_(clock), registry_(registry), declared_(pools) {
   const auto gauge = [this](const char* name, const char* help, double Reading::*value) {
     registry_.gauges(name, help, [this, value] {
       Registry::Samples out;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr Duration kShortestWindow = std::chrono::minutes(1);
 constexpr Duration kLongestWindow = std::chrono::hours(24 * 366);
+constexpr int kMostStarts = 1000, kStartsAtOnce = 10;
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -48,10 +49,13 @@ Result<void> read_part(ScaleWindow& window, std::string_view name, std::string_v
   return {};
 }
 
+// The first start after this is the earliest that is still open.
+WallTime before_open(const ScaleWindow& window, WallTime now) {
+  return std::max(now, WallTime() + window.length) - window.length;
+}
+
 bool is_open(const ScaleWindow& window, WallTime now, Duration lead) {
-  // The first start after this is the earliest that is still open.
-  const WallTime before = std::max(now, WallTime() + window.length) - window.length;
-  const auto starts = preview(window.starts, before, 1);
+  const auto starts = preview(window.starts, before_open(window, now), 1);
   return !starts.empty() && starts.front().fires_at <= now + lead;
 }
 
@@ -78,6 +82,27 @@ Result<ScaleWindow> parse_scale_window(std::string_view text) {
     return invalid("window", "window: " + valid.error().message);
   }
   return window;
+}
+
+std::vector<OpenTime> open_times(const ScaleWindow& window, WallTime from, WallTime to,
+                                 std::size_t limit) {
+  std::vector<OpenTime> out;
+  WallTime after = before_open(window, from);
+  for (int read = 0; read < kMostStarts; read += kStartsAtOnce) {
+    const auto starts = preview(window.starts, after, kStartsAtOnce);
+    if (starts.empty()) return out;
+    for (const PreviewTick& start : starts) {
+      if (!out.empty() && start.fires_at <= out.back().to) {
+        out.back().to = start.fires_at + window.length;
+        continue;
+      }
+      if (start.fires_at >= to || out.size() == limit) return out;
+      out.push_back({start.fires_at, start.fires_at + window.length});
+    }
+    after = starts.back().nominal;
+  }
+  out.back().to = std::max(out.back().to, to);  // its starts are too many to follow
+  return out;
 }
 
 ScaleOptions with_windows(ScaleOptions options, std::span<const ScaleWindow> windows,

@@ -13,8 +13,10 @@ namespace mainspring {
 namespace {
 
 constexpr Duration kRefusedPause = std::chrono::seconds(1);  // after an operation was refused
-constexpr std::array<std::string_view, 8> kDutyNames = {"rescue", "move", "fire", "expire",
-                                                        "prune",  "wake", "open", "forget"};
+constexpr std::array<std::string_view, 9> kDutyNames = {
+    "rescue", "move", "fire", "expire", "prune", "wake", "open", "forget", "mark"};
+constexpr Duration kMarksRepeated = std::chrono::hours(1);  // by a new leader
+constexpr Duration kLookForMark = std::chrono::minutes(10);
 constexpr Duration kForgetEvery = std::chrono::hours(1);
 constexpr Duration kFirstForget = std::chrono::minutes(5);  // after the start
 
@@ -101,6 +103,10 @@ void Scheduler::answered(Which which, Token term, const OperationResult& result)
   } else if (const auto* fired = std::get_if<FireResult>(&result)) {
     totals_[which]->add(fired->fired);
     skipped_total_.add(fired->skipped);
+  } else if (const auto* mark = std::get_if<Mark>(&result)) {
+    marked_ = AddMark{.text = mark->text, .at = mark->at, .by = ""};
+    mark_.reset();
+    look_for_mark_ = WallTime();
   } else if (!changed) {
     duty.not_before = clock_.now().instant + kRefusedPause;
   }
@@ -115,6 +121,16 @@ Duration Scheduler::until_forget(Now now) {
   if (forget_at_ > now.instant) return forget_at_ - now.instant;
   forget_at_ = now.instant + every;
   return Duration(0);
+}
+
+WallTime Scheduler::mark_at(WallTime now) {
+  if (!options_.next_mark) return WallTime::never();
+  if (!marked_) marked_ = AddMark{.text = "", .at = now - kMarksRepeated, .by = ""};
+  if (!mark_ && now >= look_for_mark_) {
+    mark_ = options_.next_mark(*marked_->at, marked_->text);
+    look_for_mark_ = now + kLookForMark;
+  }
+  return mark_ ? *mark_->at : WallTime::never();
 }
 
 bool Scheduler::is_due(Which which, Duration until, Now now, Instant& next) {
@@ -149,6 +165,7 @@ Scheduler::Due Scheduler::look(const Agenda& agenda, Now now) {
   const Instant since = leader_->leading_since(now.instant);
   MutexLock lock(mutex_);
   until[forget] = until_forget(now);
+  until[note] = wall(mark_at(now.wall));
   for (int i = 0; i < kDuties; ++i) {
     const auto which = static_cast<Which>(i);
     Duty& duty = duties_[which];
@@ -192,6 +209,13 @@ Instant Scheduler::step(Now now) {
            ForgetQueues{.idle = options_.forget_queues, .limit = options_.batch, .fence = fence});
   }
   if (due.duty[open]) submit(open, *term, OpenQueues{.limit = options_.batch, .fence = fence});
+  if (due.duty[note]) {
+    const AddMark mark = [&] {
+      MutexLock lock(mutex_);
+      return *mark_;
+    }();
+    submit(note, *term, mark);
+  }
   return std::min(next, due.next);
 }
 

@@ -11,11 +11,14 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "scheduler/leader.h"
 #include "scheduler/replanner.h"
+#include "store/mark_operations.h"
 
 namespace mainspring {
 
@@ -33,6 +36,10 @@ struct SchedulerOptions {
   Duration leadership = std::chrono::seconds(10);       // see LeaderOptions
   Duration leadership_renew = std::chrono::seconds(3);  // see LeaderOptions
   Duration duty_bound = std::chrono::seconds(20);       // raise for disks that stall for longer
+  // The next mark after this time and text, which the leader adds when its time comes. Called on
+  // the scheduler's thread; empty = no marks. A new leader begins an hour back: the store keeps one
+  // mark per text.
+  std::function<std::optional<AddMark>(WallTime after, const std::string& text)> next_mark{};
 };
 
 class Scheduler {
@@ -56,7 +63,18 @@ class Scheduler {
   void stop();
 
  private:
-  enum Which : std::uint8_t { rescue, move, fire, expire, prune, wake_up, open, forget, kDuties };
+  enum Which : std::uint8_t {
+    rescue,
+    move,
+    fire,
+    expire,
+    prune,
+    wake_up,
+    open,
+    forget,
+    note,
+    kDuties
+  };
   // One kind of duty.
   struct Duty {
     int under_way = 0;  // operations in progress
@@ -78,6 +96,8 @@ class Scheduler {
   void submit(Which which, Token term, Operation operation) MS_EXCLUDES(mutex_);
   void answered(Which which, Token term, const OperationResult& result) MS_EXCLUDES(mutex_);
   void fire_due(Token term, Now now) MS_EXCLUDES(mutex_);
+  // When the next mark is to be added.
+  WallTime mark_at(WallTime now) MS_REQUIRES(mutex_);
   void supervise(const Due& due, Now now);
   void wake() MS_EXCLUDES(mutex_);
   void run(std::stop_token stop);
@@ -91,6 +111,9 @@ class Scheduler {
   bool dirty_ MS_GUARDED_BY(mutex_) = true;
   std::array<Duty, kDuties> duties_ MS_GUARDED_BY(mutex_);
   Instant forget_at_ MS_GUARDED_BY(mutex_) = Instant::never();
+  std::optional<AddMark> mark_ MS_GUARDED_BY(mutex_);          // the next one
+  std::optional<AddMark> marked_ MS_GUARDED_BY(mutex_);        // the last one
+  WallTime look_for_mark_ MS_GUARDED_BY(mutex_) = WallTime();  // while there is none
   std::unique_ptr<Leader> leader_;
   Replanner replanner_;
   std::uint64_t listener_ = 0;

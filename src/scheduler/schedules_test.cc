@@ -17,14 +17,13 @@ using namespace std::chrono_literals;
 namespace {
 
 struct Timed {
-  Timed() {
+  explicit Timed(SchedulerOptions options = {.batch = 3}) {
     char name[] = "/tmp/mainspring_test_XXXXXX";
     directory = mkdtemp(name);
     store = std::move(
         *open_sqlite_store({.directory = directory, .reserve_bytes = 0}, clock.now(), log));
     broker = std::make_unique<Broker>(*store, clock, log, registry);
-    scheduler =
-        std::make_unique<Scheduler>(*broker, clock, log, registry, SchedulerOptions{.batch = 3});
+    scheduler = std::make_unique<Scheduler>(*broker, clock, log, registry, std::move(options));
     settle();
   }
   ~Timed() {
@@ -456,4 +455,37 @@ TEST_CASE_FIXTURE(Timed, "W4: a hundred queues with a parked worker each make no
         std::string::npos);
   CHECK(metrics.find("mainspring_store_reads_total " + std::to_string(store->reads())) !=
         std::string::npos);
+}
+
+TEST_CASE("the leader adds each mark at its time, once, also after it leads again") {
+  SchedulerOptions options{.batch = 3};
+  ManualClock times;  // starts where the clock of Timed starts
+  const WallTime start = times.now().wall;
+  const std::vector<std::pair<WallTime, std::string>> planned = {
+      {start - 2h, "too early"}, {start - 30min, "recent"}, {start + 1h, "a"}, {start + 1h, "b"}};
+  options.next_mark = [&](WallTime after, const std::string& text) -> std::optional<AddMark> {
+    for (const auto& one : planned) {
+      if (one > std::pair(after, text))
+        return AddMark{
+            .text = one.second, .at = one.first, .by = "calendar", .source = MarkSource::worker};
+    }
+    return std::nullopt;
+  };
+  Timed s(options);
+  const auto texts = [&] {
+    std::string out;
+    const auto page = s.broker->marks({});
+    REQUIRE(page);
+    for (const Mark& mark : page->marks) out = mark.text + " " + out;
+    return out;
+  };
+  CHECK(texts() == "recent ");
+  s.run_for(59min);
+  CHECK(texts() == "recent ");
+  s.run_for(1min);
+  CHECK(texts() == "recent a b ");
+  s.scheduler.reset();
+  s.scheduler = std::make_unique<Scheduler>(*s.broker, s.clock, s.log, s.registry, options);
+  s.run_for(1min);
+  CHECK(texts() == "recent a b ");
 }

@@ -147,6 +147,7 @@ export const t = {
     markRemoved: (text: string) => `Mark ${text} is removed`,
     markList: (n: number) => (n === 1 ? "1 mark" : `${n} marks`),
     byWorker: "new worker version",
+    byCalendar: "calendar of a worker pool",
     sparkline: (completed: string, failed: string) => `Last hour: ${completed} completed, ${failed} failed attempts`,
   },
   pausing: {
@@ -694,6 +695,9 @@ export const t = {
       next: "Next schedules",
       band: (often: string, from: string, to: string) => `${often}, from ${from} to ${to}`,
       truncated: "Some ticks are not drawn: there are too many.",
+      pool: (name: string) => `Workers of ${name}`,
+      limits: (min: number | null, max: number | null) => [min === null ? "" : `min ${min}`, max === null ? "" : `max ${max}`].filter(Boolean).join(", "),
+      window: (limits: string, from: string, to: string) => `${limits} from ${from} to ${to}`,
       clockChange: (zone: string, before: string, after: string) => `${zone} ${before} → ${after}`,
       notes: "Clock changes",
       due: (jobs: string, ticks: string) => `${ticks} ticks, ${jobs} delayed jobs due`,

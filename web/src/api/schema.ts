@@ -2109,6 +2109,16 @@ export interface components {
                 at: string;
                 jobs: number;
             }[];
+            /** @description Times in which the calendar of a worker pool sets another min or max. */
+            windows: {
+                pool: string;
+                min: number | null;
+                max: number | null;
+                /** Format: date-time */
+                from: string;
+                /** Format: date-time */
+                to: string;
+            }[];
         };
         /** @description Exactly one of names, prefix and all. */
         ScheduleSet: {
@@ -2395,10 +2405,10 @@ export interface components {
             /** Format: date-time */
             at: string;
             text: string;
-            /** @description A token, local, or a worker. */
+            /** @description A token, local, a worker, or calendar. */
             by: string;
             /**
-             * @description worker: the first claim of a new version of a worker.
+             * @description worker: a new version of a worker, or a window of a pool's calendar.
              * @enum {unknown}
              */
             source: "manual" | "worker";

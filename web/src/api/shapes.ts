@@ -102,6 +102,7 @@ export interface Upcoming {
   truncated?: boolean;
   cut?: string[]; // schedules with more ticks than are listed
   due?: { at: string; jobs: number }[];
+  windows?: { pool: string; min: number | null; max: number | null; from: string; to: string }[]; // of worker pools
 }
 export type Worker = Schemas["WorkerList"]["workers"][number] & {
   host?: string;

@@ -156,7 +156,7 @@ function MarkList(props: { marks: Mark[]; reload: () => void }) {
         {[...props.marks].sort((a, b) => Date.parse(b.at) - Date.parse(a.at)).map((mark) => (
           <li key={mark.id}>
             <span>{mark.text}</span>
-            <span class="note">{mark.source === "worker" ? t.chart.byWorker : mark.by}</span>
+            <span class="note">{mark.source !== "worker" ? mark.by : mark.by === "calendar" ? t.chart.byCalendar : t.chart.byWorker}</span>
             <At at={mark.at} />
             <Button needs={["admin", "*"]} onClick={() => drop(mark)} aria-label={`${t.remove} ${mark.text}`}>
               {t.remove}

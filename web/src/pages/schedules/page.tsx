@@ -61,7 +61,10 @@ export function SchedulesPage() {
       <Show of={schedules}>
         {(data) =>
           data.schedules.length === 0 ? (
-            <Empty title={t.schedules.empty}>{t.schedules.emptyHint}</Empty>
+            <>
+              <Timeline schedules={[]} />
+              <Empty title={t.schedules.empty}>{t.schedules.emptyHint}</Empty>
+            </>
           ) : (
             <>
               <Timeline schedules={found} />

@@ -38,8 +38,11 @@ interface Data {
   now: number;
   rows: { schedule: Schedule; ticks: Tick[]; bands: Band[] }[];
   due: { at: number; jobs: number }[];
+  pools: { name: string; windows: Window[] }[];
   truncated: boolean;
 }
+// A time in which the calendar of a worker pool sets another min or max.
+type Window = NonNullable<Upcoming["windows"]>[number];
 
 const outcomeOf = (row: Schemas["LedgerRow"]): Outcome =>
   row.state === "skipped" ? "skipped" : row.job_state === "dead" ? "failed" : "fired";
@@ -81,9 +84,15 @@ async function read(schedules: Schedule[], span: Span, signal: AbortSignal): Pro
   return {
     now,
     rows: schedules.map(rowOf),
+    pools: byPool(upcoming.windows ?? []),
     due: (upcoming.due ?? []).map((one) => ({ at: Date.parse(one.at), jobs: one.jobs })),
     truncated: upcoming.ticks.length >= MAX_TICKS || (upcoming.truncated === true && cut.size === 0),
   };
+}
+
+function byPool(windows: Window[]): Data["pools"] {
+  const names = [...new Set(windows.map((one) => one.pool))].sort();
+  return names.map((name) => ({ name, windows: windows.filter((one) => one.pool === name) }));
 }
 
 export function Timeline(props: { schedules: Schedule[] }) {
@@ -95,6 +104,7 @@ export function Timeline(props: { schedules: Schedule[] }) {
   const key = shown.map((one) => `${one.name} ${one.version} ${one.paused}`).join("\n");
   const data = useData(`timeline ${span} ${key}`, (signal) => read(shown, span, signal).then((ticks) => ({ ticks })), (event) => event.type === "enqueued" || changes(event, "schedule"), REFRESH_MS);
   if (data.data && !data.data.ticks) return null; // an older server
+  if (all === 0 && !data.data?.ticks?.pools.length) return null;
   return (
     <Panel
       title={t.schedules.timeline.title}
@@ -112,7 +122,7 @@ export function Timeline(props: { schedules: Schedule[] }) {
     >
       <Show of={data}>
         {({ ticks }) =>
-          ticks && (ticks.rows.some((row) => row.ticks.length > 0) ? <Chart data={ticks} span={SPANS[span]} /> : <Empty title={t.schedules.timeline.empty} />)
+          ticks && (ticks.rows.some((row) => row.ticks.length > 0) || ticks.pools.length > 0 ? <Chart data={ticks} span={SPANS[span]} /> : <Empty title={t.schedules.timeline.empty} />)
         }
       </Show>
       {all > MAX_ROWS && (
@@ -159,7 +169,7 @@ function offsetText(ms: number): string {
 }
 
 function Chart(props: { data: Data; span: number }) {
-  const { now, rows, due, truncated } = props.data;
+  const { now, rows, due, pools, truncated } = props.data;
   useSettings();
   const frame = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
@@ -195,6 +205,14 @@ function Chart(props: { data: Data; span: number }) {
             {schedule.name}
           </a>
           <div>{width > 0 && <Track schedule={schedule} ticks={ticks} bands={bands} x={x} width={width} lines={lines} />}</div>
+        </div>
+      ))}
+      {pools.map((pool) => (
+        <div class="swim-row" key={`pool ${pool.name}`}>
+          <span class="swim-name" title={pool.name}>
+            {t.schedules.timeline.pool(pool.name)}
+          </span>
+          <div>{width > 0 && <PoolTrack {...pool} x={x} width={width} lines={lines} />}</div>
         </div>
       ))}
       <div class="swim-row">
@@ -275,6 +293,35 @@ function Track(props: {
             <title>{`${dateTime(new Date(tick.time))}: ${tick.note}`}</title>
           </path>
         ))}
+    </svg>
+  );
+}
+
+// The windows of one pool, each with its limits.
+function PoolTrack(props: { name: string; windows: Window[]; x: (time: number) => number; width: number; lines: preact.ComponentChildren }) {
+  const words = t.schedules.timeline;
+  const textOf = (one: Window) => words.window(words.limits(one.min, one.max), dateTime(new Date(one.from)), dateTime(new Date(one.to)));
+  return (
+    <svg width={props.width} height={ROW} role="img" aria-label={`${words.pool(props.name)}: ${props.windows.map(textOf).join("; ")}`}>
+      <line class="track" x1={0} x2={props.width} y1={ROW / 2} y2={ROW / 2} />
+      {props.windows.map((one) => {
+        const left = Math.max(0, props.x(Date.parse(one.from)));
+        const wide = Math.min(props.width, props.x(Date.parse(one.to))) - left;
+        const limits = words.limits(one.min, one.max);
+        return (
+          <g key={`${one.from} ${limits}`}>
+            <rect class="tick-window" x={left} width={Math.max(1, wide)} y={4} height={ROW - 8}>
+              <title>{textOf(one)}</title>
+            </rect>
+            {wide > limits.length * BAND_LETTER && (
+              <text class="tick-often" x={left + wide / 2} y={ROW / 2 + 4}>
+                {limits}
+              </text>
+            )}
+          </g>
+        );
+      })}
+      {props.lines}
     </svg>
   );
 }
