@@ -277,11 +277,22 @@ TEST_CASE("an empty, missing or abbreviated flag is refused") {
   }
 }
 
-TEST_CASE("a bad command line names what is wrong and exits with 64") {
-  struct Case {
-    std::vector<std::string> words;
-    std::string_view says;
-  };
+struct Case {
+  std::vector<std::string> words;
+  std::string_view says;
+};
+void check_refused(std::span<const Case> cases) {
+  for (const Case& c : cases) {
+    const Ran ran = run(c.words);
+    CAPTURE(ran.err);
+    CAPTURE(c.says);
+    CHECK(ran.code == 64);
+    CHECK(has(ran.err, c.says));
+    CHECK(ran.out.empty());
+  }
+}
+
+TEST_CASE("a mistyped command or flag gets a suggestion") {
   const Case cases[] = {
       {{"jbos", "list"}, "\"jbos\": there is no such command of `mainspring`. Did you mean jobs?"},
       {{"serv"}, "\"serv\": there is no such command of `mainspring`. Did you mean serve?"},
@@ -295,6 +306,12 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
       {{"jobs", "list", "--url", "a"}, "Did you mean --server?"},
       {{"jobs", "shw"}, "there is no such command of `mainspring jobs`. Did you mean show?"},
       {{"lease", "list"}, "no such command of `mainspring lease`. Did you mean leases list?"},
+  };
+  check_refused(cases);
+}
+
+TEST_CASE("a bad command line names what is wrong and exits with 64") {
+  const Case cases[] = {
       {{"jobs", "list", "--qeue", "a"},
        "--qeue: unknown flag of `mainspring jobs list`. Did you mean --queue?"},
       {{"jobs", "list", "--queue"}, "--queue: needs a value"},
@@ -344,14 +361,7 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
       {{"help", "nope"}, "\"nope\": there is no such command"},
       {{"jobs", "list", "--server", "nonsense"}, "--server: "},
   };
-  for (const Case& c : cases) {
-    const Ran ran = run(c.words);
-    CAPTURE(ran.err);
-    CAPTURE(c.says);
-    CHECK(ran.code == 64);
-    CHECK(has(ran.err, c.says));
-    CHECK(ran.out.empty());
-  }
+  check_refused(cases);
 }
 
 TEST_CASE("an unreachable server: exit 69, and what to do") {
