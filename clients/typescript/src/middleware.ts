@@ -4,19 +4,7 @@ import type { NewJob } from "./define.js";
 import { makeError } from "./errors.js";
 import type { JobHandle } from "./job.js";
 
-/**
- * Code of `ms.use(…)`. The first one is outermost. Both functions must call `next`, once.
- *
- *     ms.use({
- *       async enqueue(job, next) {
- *         await next({ ...job, options: { ...job.options, headers: { tenant } } });
- *       },
- *       async attempt({ job, log }, next) {
- *         log.info("for a tenant", { tenant: job.headers["tenant"] });
- *         await next();
- *       },
- *     });
- */
+/** Code of `ms.use(…)`. The first one is outermost. Both functions must call `next`, once. */
 export interface Middleware {
   /**
    * Around `enqueue` and each job of `enqueueMany`. `next` sends the job, or another one in its

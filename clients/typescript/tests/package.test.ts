@@ -28,9 +28,9 @@ const root = dirname(dirname(require.resolve("@mainspring-jobs/client")));
 const server = useServer({ before, after });
 
 // Readable code for import and require, its maps, and the sources that they name.
-const MAX_PACKED = 320_000; // ESM and CJS, not minified, with types and source maps
+const MAX_PACKED = 325_000; // ESM and CJS, not minified, with types and source maps
 
-test("package: at most 320 KB, no dependencies", () => {
+test("package: at most 325 KB, no dependencies", () => {
   const [packed] = JSON.parse(
     execFileSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], {
       cwd: root,
