@@ -406,6 +406,11 @@ namespace {
 // A list of results grows with the list: the definition cannot tell whether it will fit.
 void note_fan_ins(const WorkflowSpec& spec, Io& io) {
   for (const StepSpec& list : spec.steps) {
+    if (!list.each.empty() && workflow::refers_to_all(spec.result, list.name)) {
+      print_line(io, fmt::format("note: the result has all results of step {}, at most {} bytes "
+                                 "together; a larger one is left out: use by_reference",
+                                 list.name, kMaxResultBytes));
+    }
     for (const StepSpec& step : spec.steps) {
       if (list.each.empty() || !workflow::refers_to_all(step, list.name)) continue;
       print_line(io, fmt::format("note: step {} gets all results of step {}, at most {} bytes "

@@ -31,6 +31,9 @@ expect 66 '…' ms workflow check nothing.json
 echo '{"name":"sums","steps":[{"name":"e","each":[1],"job":{"queue":"q","kind":"e"}},{"name":"sum","job":{"queue":"q","kind":"sum","args":{"all":{"$ref":"e"}}}},{"name":"n","job":{"queue":"q","kind":"n","args":{"$ref":"e","by_reference":true}}}]}' >sums.json
 expect 0 'sums.json: sums, 3 steps, queues q
 note: step sum gets all results of step e, at most 1048576 bytes together; larger ones park the workflow: use by_reference' ms workflow check sums.json
+echo '{"name":"all","result":{"$ref":"e"},"steps":[{"name":"e","each":[1],"job":{"queue":"q","kind":"e"}}]}' >all.json
+expect 0 'all.json: all, 1 step, queues q
+note: the result has all results of step e, at most 1048576 bytes together; a larger one is left out: use by_reference' ms workflow check all.json
 
 start_server
 

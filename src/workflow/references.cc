@@ -191,19 +191,18 @@ Result<void> for_each_reference(std::string_view field, std::string_view json,
   return error;
 }
 
-bool refers_to_all(const StepSpec& step, std::string_view name) {
+bool refers_to_all(std::string_view json, std::string_view name) {
   static constexpr std::string_view kAll = "\"\\u0000all\"";
   const Names names = [&](std::string_view asked) {
     return std::optional<std::string>(asked == name ? kAll : "null");
   };
-  for (const std::string_view text :
-       {step.job ? std::string_view(step.job->args) : std::string_view(),
-        std::string_view(step.each),
-        step.workflow ? std::string_view(step.workflow->input) : std::string_view()}) {
-    const auto resolved = resolve(text, names, Missing::null, SIZE_MAX);
-    if (resolved && resolved->find(kAll) != std::string::npos) return true;
-  }
-  return false;
+  const auto resolved = resolve(json, names, Missing::null, SIZE_MAX);
+  return resolved && resolved->find(kAll) != std::string::npos;
+}
+
+bool refers_to_all(const StepSpec& step, std::string_view name) {
+  return (step.job && refers_to_all(step.job->args, name)) || refers_to_all(step.each, name) ||
+         (step.workflow && refers_to_all(step.workflow->input, name));
 }
 
 bool is_something(std::string_view json) {

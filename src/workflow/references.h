@@ -34,7 +34,8 @@ std::optional<std::string> value_of(std::string_view reference, const Names& nam
 Result<void> for_each_reference(std::string_view field, std::string_view json,
                                 const std::function<void(std::string_view name)>& found);
 std::string_view name_of(std::string_view reference);  // its first part
-// Whether args, input or `each` of `step` contain the whole value of `name`.
+// Whether `json`, or args, input or `each` of `step`, contains the whole value of `name`.
+bool refers_to_all(std::string_view json, std::string_view name);
 bool refers_to_all(const StepSpec& step, std::string_view name);
 
 // False for null, false, 0, "", [] and {}.

@@ -19,6 +19,8 @@ using workflow::Summary;
 namespace {
 
 constexpr std::size_t kMaxReasonBytes = 1 << 10;
+// Results of steps up to this are not counted: too few of them fit into one workflow.
+constexpr std::size_t kSmallResult = 64;
 
 std::string cut(std::string_view text) {
   return std::string(cut_text(text, kMaxReasonBytes));
@@ -166,6 +168,7 @@ Result<void> WorkflowRules::begin_each(Open& w, int step, const StepDefinition& 
     return fail(w, step, fmt::format("its each has more than {} elements", room), false);
   group->first = w.summary.steps + 1;
   group->count = group->pending = static_cast<int>(items.size());
+  group->bytes = 0;
   w.summary.steps += group->count;
   for (int i = 0; i < group->count; ++i) {
     add_step(w, group->first + i,
@@ -223,7 +226,8 @@ Result<void> WorkflowRules::complete(Open& w, int step, const std::string& resul
   --w.summary.running;
   ++w.summary.completed;
   if (!result.empty()) rows_.put(w.record.id, WorkflowRow::result, step, result);
-  if (status->of != 0) MS_TRY(note_results(w, status->of, result.size() + 1));
+  if (result.size() > kSmallResult || status->of != 0)
+    MS_TRY(note_results(w, step, result.size() + 1));
   note_undo(w, step, *definition);
   return no_more_waited_for(w, step, How::completed);
 }
@@ -236,21 +240,35 @@ Result<void> WorkflowRules::fail_to_resolve(Open& w, int step, std::string_view 
 }
 
 Result<void> WorkflowRules::note_results(Open& w, int step, std::size_t bytes) {
-  MS_TRY_ASSIGN(StepStatus * group, status(w, step));
-  const bool known = std::cmp_greater(group->bytes, kMaxArgsBytes);
-  group->bytes += static_cast<std::int64_t>(bytes);
-  if (known || std::cmp_less_equal(group->bytes, kMaxArgsBytes)) return {};
-  MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
+  const auto add = [&](StepStatus& to) {
+    const bool known = std::cmp_greater(to.bytes, kMaxArgsBytes);
+    to.bytes += static_cast<std::int64_t>(bytes);
+    return !known && std::cmp_greater(to.bytes, kMaxArgsBytes);
+  };
+  const int group = w.known_status(step).of;
+  if (group != 0) {
+    MS_TRY_ASSIGN(StepStatus * list, status(w, group));
+    if (!add(*list)) return {};
+  }
+  MS_TRY_ASSIGN(const auto definition, this->definition(w, group == 0 ? step : group));
   for (const int child : definition->plan.children) {
     MS_TRY_ASSIGN(const auto later, this->definition(w, child));
     if (!workflow::refers_to_all(later->spec, definition->spec.name)) continue;
-    w.summary.reason =
-        fmt::format("step {} will not start: the results of step {} are over {} bytes together",
-                    later->spec.name, definition->spec.name, kMaxArgsBytes);
-    alarms_.push_back(fmt::format("workflow {}: {}", w.record.id, w.summary.reason));
-    w.changed = true;
+    if (group != 0) {
+      tell_too_large(w, later->spec.name, "the results of step " + definition->spec.name);
+      continue;
+    }
+    MS_TRY_ASSIGN(StepStatus * waiting, status(w, child));
+    if (add(*waiting)) tell_too_large(w, later->spec.name, "the results that it refers to");
   }
   return {};
+}
+
+void WorkflowRules::tell_too_large(Open& w, std::string_view step, std::string_view results) {
+  w.summary.reason = fmt::format("step {} will not start: {} are over {} bytes together", step,
+                                 results, kMaxArgsBytes);
+  alarms_.push_back(fmt::format("workflow {}: {}", w.record.id, w.summary.reason));
+  w.changed = true;
 }
 
 Result<void> WorkflowRules::fail(Open& w, int step, std::string reason, bool unknown, Fault fault) {

@@ -89,8 +89,9 @@ class WorkflowRules {
                     Fault fault = Fault::of_step);
   // For text with references that could not be resolved: "its args: …".
   Result<void> fail_to_resolve(Open& w, int step, std::string_view what, const Error& error);
-  // Results of `each` that are too large together for a later step that refers to all of them.
+  // Adds to the results that a later step refers to, and reports when they are too large together.
   Result<void> note_results(Open& w, int step, std::size_t bytes);
+  void tell_too_large(Open& w, std::string_view step, std::string_view results);
   Result<void> skip(Open& w, int step, std::string reason);
   Result<void> no_more_waited_for(Open& w, int step, How how);
   Result<void> complete_workflow(Open& w);

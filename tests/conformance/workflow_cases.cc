@@ -265,12 +265,12 @@ TEST_SUITE("store: workflows") {
 
   TEST_CASE("args that are too large with the results they refer to park the workflow") {
     WorkflowBench b;
-    const WorkflowId id = b.start(
-        R"({"name":"e","each":[1,2],"job":{"queue":"q","kind":"e"},)"
-        R"("undo":{"queue":"q","kind":"u"}},)"
-        R"({"name":"sum","job":{"queue":"q","kind":"sum","args":{"all":{"$ref":"e"}}}},)"
-        R"({"name":"list","job":{"queue":"q","kind":"list",)"
-        R"("args":{"$ref":"e","by_reference":true}}})");
+    const WorkflowId id =
+        b.start(R"({"name":"e","each":[1,2],"job":{"queue":"q","kind":"e"},)"
+                R"("undo":{"queue":"q","kind":"u"}},)"
+                R"({"name":"sum","job":{"queue":"q","kind":"sum","args":{"all":{"$ref":"e"}}}},)"
+                R"({"name":"list","job":{"queue":"q","kind":"list",)"
+                R"("args":{"$ref":"e","by_reference":true}}})");
     const std::string half = "\"" + std::string(kMaxArgsBytes / 2, 'x') + "\"";
     const auto jobs = b.claim(2);
     REQUIRE(jobs.size() == 2);
@@ -303,6 +303,45 @@ TEST_SUITE("store: workflows") {
     CHECK(b.state_of(id) == WorkflowState::running);
     CHECK(b.info(id).reason ==
           "step sum will not start: the results of step e are over 1048576 bytes together");
+  }
+
+  TEST_CASE("the first result of a step that makes a later one impossible is reported") {
+    WorkflowBench b;
+    const WorkflowId id =
+        b.start(b.step("a") + "," + b.step("b") + "," + b.step("c") + "," +
+                R"({"name":"sum","job":{"queue":"q","kind":"sum","args":)"
+                R"([{"$ref":"a"},{"$ref":"b"},{"$ref":"c","by_reference":true}]}})");
+    const std::string half = "\"" + std::string(kMaxArgsBytes / 2, 'x') + "\"";
+    const auto jobs = b.claim(3);
+    REQUIRE(jobs.size() == 3);
+    for (const auto& job : jobs) {
+      CHECK(b.info(id).reason == "");
+      if (job.kind != "b") b.finish(job, Complete{half});  // "c" is passed by reference
+    }
+    b.reopen();
+    for (const auto& job : jobs) {
+      if (job.kind == "b") b.finish(job, Complete{half});
+    }
+    CHECK(b.info(id).undone == 0);
+    CHECK(b.state_of(id) == WorkflowState::parked);
+    CHECK(b.info(id).reason ==
+          "step sum: its args: is over 1048576 bytes with what its references stand for");
+  }
+
+  TEST_CASE("a step whose results cannot fit is reported before its last parent ends") {
+    WorkflowBench b;
+    const WorkflowId id = b.start(b.step("a") + "," + b.step("b") + "," + b.step("c") + "," +
+                                  R"({"name":"sum","job":{"queue":"q","kind":"sum","args":)"
+                                  R"([{"$ref":"a"},{"$ref":"b"},{"$ref":"c"}]}})");
+    const std::string half = "\"" + std::string(kMaxArgsBytes / 2, 'x') + "\"";
+    const auto jobs = b.claim(3);
+    b.finish(jobs[0], Complete{half});
+    CHECK(b.info(id).reason == "");
+    b.reopen();
+    b.finish(jobs[1], Complete{half});
+    CHECK(b.state_of(id) == WorkflowState::running);
+    CHECK(b.info(id).reason ==
+          "step sum will not start: the results that it refers to are over 1048576 bytes together");
   }
 
   TEST_CASE("a paused workflow starts no step; held steps start when it is resumed") {
