@@ -33,6 +33,7 @@ macro(mainspring_add_query)
     endif()
     string(APPEND constants
       "inline constexpr sql::Query ${complete}{\"${subject}.${complete}\",\n    R\"sql(${statement})sql\",\n    ${form}}${semicolon}\n")
+    list(APPEND all "${subject}::${complete}")
     set(complete "")
     set(statement "")
     set(postgres "")
@@ -119,6 +120,7 @@ function(mainspring_queries_of file out)
   string(REPLACE "${close}" "]" constants "${constants}")
   string(REPLACE "${backslash}" "\\" constants "${constants}")
   set(${out} "${constants}" PARENT_SCOPE)
+  set(all "${all}" PARENT_SCOPE)
 endfunction()
 
 function(mainspring_queries header)
@@ -129,6 +131,9 @@ function(mainspring_queries header)
     string(APPEND content
       "\nnamespace mainspring::queries::${subject} {\n${constants}}  // namespace mainspring::queries::${subject}\n")
   endforeach()
+  list(JOIN all ",\n    &" pointers)
+  string(APPEND content "\nnamespace mainspring::queries {\ninline constexpr const sql::Query* kAll[] = {\n    "
+    "&${pointers}};\n}  // namespace mainspring::queries\n")
   # Only a changed header is written, so that its users are not compiled again for nothing.
   set(old "")
   if(EXISTS ${header})

@@ -75,6 +75,80 @@ struct Cluster {
   std::vector<std::unique_ptr<Member>> members;
 };
 
+// A cluster whose nodes die, start again, stand still and lose each other and the database.
+struct Storm {
+  static constexpr std::size_t kNodes = 3;
+  explicit Storm(std::uint64_t seed) : cluster(kNodes, seed), chance(seed * 7919) {
+    stands.assign(kNodes + 1, false);
+    cut.assign(kNodes + 1, stands);
+  }
+  bool is_alive(std::size_t n) const { return cluster.database.alive[n]; }
+  void start_again(std::size_t n) {
+    cluster.members[n - 1] =
+        std::make_unique<Member>(static_cast<std::int64_t>(n), cluster.database, cluster.random);
+    cluster.database.alive[n] = true;
+  }
+  void strike() {
+    const std::size_t n = 1 + chance.below(kNodes), other = 1 + chance.below(kNodes);
+    switch (chance.below(12)) {
+      case 0:
+        if (is_alive(n)) {
+          cluster.database.alive[n] = false;
+        } else {
+          start_again(n);
+        }
+        break;
+      case 1:
+        stands[n] = !stands[n];
+        break;
+      case 2:
+        cut[n][other] = cut[other][n] = !cut[n][other];
+        break;
+      case 3:
+        cluster[n].table.reachable = !cluster[n].table.reachable;
+        break;
+      default:
+        break;
+    }
+  }
+  void heal() {
+    for (std::size_t n = 1; n <= kNodes; ++n) {
+      if (!is_alive(n)) start_again(n);
+      cluster[n].table.reachable = true;
+      stands[n] = false;
+      cut[n].assign(kNodes + 1, false);
+    }
+  }
+  Election::Reach reach(std::size_t from, const LeaderView& view) {
+    const auto leader = static_cast<std::size_t>(view.node);
+    if (cut[from][leader] || (is_alive(leader) && stands[leader])) return Election::Reach::silent;
+    const bool leads = is_alive(leader) && cluster[leader].election->own_term() == view.term;
+    return leads ? Election::Reach::answers : Election::Reach::refused;
+  }
+  // Each node that runs hears of its leader, steps, and sometimes asks the database.
+  void turn() {
+    for (std::size_t n = 1; n <= kNodes; ++n) {
+      if (!is_alive(n) || stands[n]) continue;
+      Election& election = *cluster[n].election;
+      const auto view = cluster[n].leadership.view();
+      if (view->node != 0 && view->node != static_cast<std::int64_t>(n))
+        election.note(view->term, reach(n, *view), cluster.now);
+      cluster.step(n);
+      if (chance.below(3) == 0) (void)election.confirm({cluster.now, WallTime()});
+    }
+  }
+  std::size_t answering() {
+    std::size_t count = 0;
+    for (std::size_t n = 1; n <= kNodes; ++n)
+      count += is_alive(n) && cluster[n].election->may_answer(cluster.now) ? 1 : 0;
+    return count;
+  }
+  Cluster cluster;
+  SeededRandom chance;
+  std::vector<bool> stands;
+  std::vector<std::vector<bool>> cut;
+};
+
 }  // namespace
 
 TEST_CASE("the first node leads at once, the second follows, and neither asks again") {
@@ -200,85 +274,24 @@ TEST_CASE("a raise of the own term is shown, and of an earlier term ignored") {
   CHECK(cluster[1].election->confirm({cluster.now, WallTime()}));
 }
 
-// Nodes die, start again, stand still and lose each other and the database in any order. At most
-// one of them answers, and once all is well again one leads.
-TEST_CASE("at most one node answers, whatever happens") {
-  constexpr std::size_t kNodes = 3;
+TEST_CASE("at most one node answers, whatever happens, and one leads once all is well") {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
-    Cluster cluster(kNodes, seed);
-    SeededRandom chance(seed * 7919);
-    std::vector<bool> stands(kNodes + 1, false);
-    std::vector<std::vector<bool>> cut(kNodes + 1, std::vector<bool>(kNodes + 1, false));
-    const auto runs = [&](std::size_t n) { return cluster.database.alive[n] && !stands[n]; };
-    const auto turn = [&] {
-      for (std::size_t n = 1; n <= kNodes; ++n) {
-        if (!runs(n)) continue;
-        Election& election = *cluster[n].election;
-        const auto view = cluster[n].leadership.view();
-        const auto leader = static_cast<std::size_t>(view->node);
-        if (leader != 0 && leader != n) {
-          const bool there = cluster.database.alive[leader];
-          const bool leads = there && cluster[leader].election->own_term() == view->term;
-          const auto reach = cut[n][leader] || (there && stands[leader]) ? Election::Reach::silent
-                             : leads                                     ? Election::Reach::answers
-                                                                         : Election::Reach::refused;
-          election.note(view->term, reach, cluster.now);
-        }
-        election.step({cluster.now, WallTime()});
-        if (chance.below(3) == 0) (void)election.confirm({cluster.now, WallTime()});
-      }
-    };
-    const auto answering = [&] {
-      std::size_t count = 0;
-      for (std::size_t n = 1; n <= kNodes; ++n)
-        count += cluster.database.alive[n] && cluster[n].election->may_answer(cluster.now) ? 1 : 0;
-      return count;
-    };
+    Storm storm(seed);
     for (int i = 0; i < 300; ++i) {
-      cluster.now = cluster.now + milliseconds(1 + chance.below(400));
-      const std::size_t n = 1 + chance.below(kNodes), other = 1 + chance.below(kNodes);
-      switch (chance.below(12)) {
-        case 0:
-          if (cluster.database.alive[n]) {
-            cluster.database.alive[n] = false;
-          } else {
-            cluster.members[n - 1] = std::make_unique<Member>(static_cast<std::int64_t>(n),
-                                                              cluster.database, cluster.random);
-            cluster.database.alive[n] = true;
-          }
-          break;
-        case 1:
-          stands[n] = !stands[n];
-          break;
-        case 2:
-          cut[n][other] = cut[other][n] = !cut[n][other];
-          break;
-        case 3:
-          cluster[n].table.reachable = !cluster[n].table.reachable;
-          break;
-        default:
-          break;
-      }
-      turn();
-      REQUIRE(answering() <= 1);
+      storm.cluster.now = storm.cluster.now + milliseconds(1 + storm.chance.below(400));
+      storm.strike();
+      storm.turn();
+      REQUIRE(storm.answering() <= 1);
     }
-    for (std::size_t n = 1; n <= kNodes; ++n) {
-      if (!cluster.database.alive[n])
-        cluster.members[n - 1] = std::make_unique<Member>(static_cast<std::int64_t>(n),
-                                                          cluster.database, cluster.random);
-      cluster.database.alive[n] = true;
-      cluster[n].table.reachable = true;
-      stands[n] = false;
-      for (std::size_t m = 1; m <= kNodes; ++m) cut[n][m] = false;
-    }
+    storm.heal();
     for (int i = 0; i < 100; ++i) {
-      cluster.now = cluster.now + milliseconds(100);
-      turn();
-      REQUIRE(answering() <= 1);
+      storm.cluster.now = storm.cluster.now + milliseconds(100);
+      storm.turn();
+      REQUIRE(storm.answering() <= 1);
     }
     std::size_t leaders = 0;
-    for (std::size_t n = 1; n <= kNodes; ++n) leaders += cluster[n].leads() ? 1 : 0;
+    for (std::size_t n = 1; n <= Storm::kNodes; ++n) leaders += storm.cluster[n].leads() ? 1 : 0;
     CHECK(leaders == 1);
   }
 }

@@ -94,10 +94,10 @@ void append_value(std::string& out, const sql::Value& v, Oid type) {
       return append(out, htobe64(std::bit_cast<std::uint64_t>(v.real)));
     case sql::Value::Type::text:
     case sql::Value::Type::bytes:
-      if (type == kText && !is_storable(v.text)) {
-        out += storable(v.text);
+      if (type == kText && !is_storable(v.text())) {
+        out += storable(v.text());
       } else {
-        out.append(v.text);
+        out.append(v.text());
       }
   }
 }

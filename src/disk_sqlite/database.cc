@@ -85,7 +85,7 @@ class SqliteCursor final : public sql::Cursor {
   SqliteCursor& operator=(const SqliteCursor&) = delete;
 
   void start(std::span<const sql::Value> values) override {
-    sqlite3_reset(statement_);
+    reset();
     int index = 0;
     for (const sql::Value& value : values) {
       const int code = bind(++index, value);
@@ -93,6 +93,7 @@ class SqliteCursor final : public sql::Cursor {
     }
   }
   bool step() override {
+    used_ = true;
     const int code = sqlite3_step(statement_);
     if (code == SQLITE_ROW) return true;
     if (code == SQLITE_DONE) return false;
@@ -104,7 +105,10 @@ class SqliteCursor final : public sql::Cursor {
       throw;
     }
   }
-  void reset() override { sqlite3_reset(statement_); }
+  void reset() override {
+    if (used_) sqlite3_reset(statement_);
+    used_ = false;
+  }
   std::int64_t changes() override { return sqlite3_changes(db_.handle()); }
   std::int64_t integer(int column) const override {
     return sqlite3_column_int64(statement_, column);
@@ -125,17 +129,18 @@ class SqliteCursor final : public sql::Cursor {
  private:
   int bind(int index, const sql::Value& value) {
     using Type = sql::Value::Type;
-    const char* const bytes = value.text.data() == nullptr ? "" : value.text.data();
-    const int size = static_cast<int>(value.text.size());
+    const int size = static_cast<int>(value.size);
     switch (value.type) {
       case Type::integer:
         return sqlite3_bind_int64(statement_, index, value.integer);
       case Type::real:
         return sqlite3_bind_double(statement_, index, value.real);
       case Type::text:
-        return sqlite3_bind_text(statement_, index, bytes, size, SQLITE_STATIC);
+        return sqlite3_bind_text(statement_, index, value.size == 0 ? "" : value.data, size,
+                                 SQLITE_STATIC);
       case Type::bytes:
-        return sqlite3_bind_blob(statement_, index, bytes, size, SQLITE_STATIC);
+        return sqlite3_bind_blob(statement_, index, value.size == 0 ? "" : value.data, size,
+                                 SQLITE_STATIC);
       case Type::null:
         break;
     }
@@ -144,6 +149,7 @@ class SqliteCursor final : public sql::Cursor {
 
   Database& db_;
   sqlite3_stmt* statement_ = nullptr;
+  bool used_ = false;  // since the last reset
 };
 
 }  // namespace

@@ -51,10 +51,20 @@ Error to_error(const DiskError& error);
 // A parameter. Text is not copied: it must live until the statement was run or is reset.
 struct Value {
   enum class Type : std::uint8_t { null, integer, real, text, bytes };
-  Type type = Type::null;
-  std::int64_t integer = 0;
-  double real = 0;
-  std::string_view text{};
+  Value() : type(Type::null), integer(0) {}
+  explicit Value(std::int64_t v) : type(Type::integer), integer(v) {}
+  explicit Value(double v) : type(Type::real), real(v) {}
+  Value(Type text_or_bytes, std::string_view v)
+      : type(text_or_bytes), size(static_cast<std::uint32_t>(v.size())), data(v.data()) {}
+  std::string_view text() const { return {data, size}; }
+
+  Type type;
+  std::uint32_t size = 0;  // of text and bytes, which are less than 4 GiB
+  union {
+    std::int64_t integer;
+    double real;
+    const char* data;
+  };
 };
 
 // A prepared statement of one connection.
@@ -169,7 +179,7 @@ class Statement {
   // Valid until the next step or reset. NULL is "".
   std::string_view text(int column) const { return cursor_->text(column); }
 
-  static Value blob(std::string_view bytes) { return {.type = Value::Type::bytes, .text = bytes}; }
+  static Value blob(std::string_view bytes) { return {Value::Type::bytes, bytes}; }
   // "" becomes NULL.
   static std::optional<std::string_view> text_or_null(std::string_view v) {
     return v.empty() ? std::nullopt : std::optional<std::string_view>(v);
@@ -178,10 +188,10 @@ class Statement {
  private:
   static Value value_of(const Value& v) { return v; }
   static Value value_of(std::nullptr_t) { return {}; }
-  static Value value_of(std::int64_t v) { return {.type = Value::Type::integer, .integer = v}; }
-  static Value value_of(int v) { return value_of(std::int64_t{v}); }
-  static Value value_of(double v) { return {.type = Value::Type::real, .real = v}; }
-  static Value value_of(std::string_view v) { return {.type = Value::Type::text, .text = v}; }
+  static Value value_of(std::int64_t v) { return Value(v); }
+  static Value value_of(int v) { return Value(std::int64_t{v}); }
+  static Value value_of(double v) { return Value(v); }
+  static Value value_of(std::string_view v) { return {Value::Type::text, v}; }
   template <class T>
   static Value value_of(const std::optional<T>& v) {
     return v ? value_of(*v) : Value();

@@ -4,50 +4,16 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 
 #include "disk_postgres/query_text.h"
 #include "postgres/engine_place.h"
+#include "queries_data.h"  // generated from sql/queries
 
 namespace mainspring::pg_testing {
 namespace {
-
-namespace fs = std::filesystem;
-
-struct Text {
-  std::string name;  // "jobs.insert_job"
-  std::string sqlite;
-  std::string postgres;  // "" = the same
-};
-
-void add_line(std::string& text, std::string_view line) {
-  text += fmt::format("{}{}", text.empty() ? "" : " ", line);
-  if (text.back() == ';') text.pop_back();
-}
-
-std::vector<Text> all_texts() {
-  std::vector<Text> texts;
-  for (const auto& file : fs::directory_iterator(MAINSPRING_SOURCE_DIR "/sql/queries")) {
-    std::ifstream in(file.path());
-    for (std::string line; std::getline(in, line);) {
-      constexpr std::string_view kName = "-- name: ", kPostgres = "-- postgres: ";
-      const std::string_view view =
-          std::string_view(line).substr(std::min(line.size(), line.find_first_not_of(' ')));
-      if (view.starts_with(kName)) {
-        texts.push_back(
-            {.name = fmt::format("{}.{}", file.path().stem().string(), view.substr(kName.size()))});
-      } else if (view.starts_with(kPostgres)) {
-        add_line(texts.back().postgres, view.substr(kPostgres.size()));
-      } else if (!view.empty() && !view.starts_with("--")) {
-        add_line(texts.back().sqlite, view);
-      }
-    }
-  }
-  return texts;
-}
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path);
@@ -134,17 +100,17 @@ TEST_SUITE("PostgreSQL disk: schema") {
         PQconnectdb(the_cluster().url(the_database()).c_str()), &PQfinish);
     PQclear(PQexec(connection.get(), fmt::format("SET search_path = {}", place.schema).c_str()));
     int forms = 0, gathered = 0;
-    const auto texts = all_texts();
-    CHECK(texts.size() > 400);
-    for (const Text& text : texts) {
-      CAPTURE(text.name);
-      const bool rare = text.name.starts_with("transfer.") || text.name.starts_with("verify.");
-      if (!text.postgres.empty() && !rare) ++forms;
-      const pg::QueryText query(text.postgres.empty() ? text.sqlite : text.postgres);
+    CHECK(std::size(queries::kAll) > 400);
+    for (const sql::Query* text : queries::kAll) {
+      const std::string_view name = text->name;
+      CAPTURE(name);
+      const bool rare = name.starts_with("transfer.") || name.starts_with("verify.");
+      if (text->postgres != nullptr && !rare) ++forms;
+      const pg::QueryText query(text->postgres == nullptr ? text->text : text->postgres);
       std::vector<Oid> types;
       CHECK(prepare(connection.get(), query.sql, {}, &types) == "");
       CHECK(types.size() == static_cast<std::size_t>(query.parameters));
-      CHECK((query.tables != 0 || rare || text.name.find("jobs_of") != std::string::npos));
+      CHECK((query.tables != 0 || rare || name.find("jobs_of") != std::string::npos));
       if (!query.gathers) continue;
       ++gathered;
       std::vector<Oid> arrays;
