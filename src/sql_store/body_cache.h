@@ -35,8 +35,9 @@ class BodyCache {
               .tags = tags,
               .correlation_id = job.correlation_id,
               .reply_to = job.reply_to};
-    bytes_ += body.bytes();
-    bodies_.emplace(id, std::move(body));
+    const std::size_t bytes = body.bytes();
+    if (!bodies_.emplace(id, std::move(body)).second) return;
+    bytes_ += bytes;
     order_.push_back(id);
     while (bytes_ > limit_ || (!order_.empty() && !bodies_.contains(order_.front()))) {
       drop(order_.front());
