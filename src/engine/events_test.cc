@@ -51,7 +51,7 @@ TEST_CASE("filters of events are combined, and invalid ones are refused by field
   const Folder folder;
   auto engine = folder.open();
   EventLog breakers, tagged;
-  const auto nobody = [](const EngineEvent&) {};
+  const auto ignore = [](const EngineEvent&) {};
   const auto first = engine->events({.types = {EventType::breaker_opened}}, breakers.listener());
   const auto second = engine->events({.kinds = {"cut"}, .tags = {"night"}}, tagged.listener());
   REQUIRE(engine->breakers().put("geocoder").has_value());
@@ -66,9 +66,9 @@ TEST_CASE("filters of events are combined, and invalid ones are refused by field
   REQUIRE(tagged.await(EventType::enqueued, wanted));
   CHECK(tagged.events().size() == 1);
 
-  CHECK(field_of(engine->events({.queues = {"no name"}}, nobody)) == "queue");
-  CHECK(field_of(engine->events({.jobs = {0}}, nobody)) == "job");
-  CHECK(field_of(engine->events({.tags = std::vector<std::string>(101, "t")}, nobody)) == "tag");
+  CHECK(field_of(engine->events({.queues = {"no name"}}, ignore)) == "queue");
+  CHECK(field_of(engine->events({.jobs = {0}}, ignore)) == "job");
+  CHECK(field_of(engine->events({.tags = std::vector<std::string>(101, "t")}, ignore)) == "tag");
 }
 
 TEST_CASE("a slow follower delays nothing and learns that events are missing") {
